@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+DEMO   := $(VENV)/.installed-demo
 
 .DEFAULT_GOAL := help
 .PHONY: help setup browser demo test coverage wheel lint format bench docs clean
@@ -15,9 +16,15 @@ setup: $(STAMP)  ## make .venv and install everything, pinned (nothing to do whe
 $(STAMP): pyproject.toml constraints.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@ $(DEMO)
+
+# The demo runs without PyTorch and the tools of development: what is installed for it is a small part of `setup`.
+$(DEMO): pyproject.toml constraints.txt
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[demo]'
 	@touch $@
 
-demo: setup  ## scan, plan, release and audit a real survey that needs no download; ends with the report's path
+demo: $(DEMO)  ## scan, plan, release and audit a real survey that needs no download; ends with the report's path
 	@$(BIN)/lowtide demo
 
 # One thread for each worker: two workers of two threads on two cores wait for each other, ten times as long.

@@ -1,7 +1,9 @@
-"""Speed of the density: one pass for all prefixes, and time and memory as rows grow.
+"""Speed of the density: one pass for all prefixes, and time and memory of a fit to many rows and to
+more than are used.
 
-The prefixes of a fitted density are timed against the density of the same rows, for 1,024 features of one column and
-for 1,024 patches of 2×2 pixels in colour, and compared with 32 separate evaluations of them.
+The prefixes of a fitted density are timed against the density of the same rows, for 1,024 features
+of one column and for 1,024 patches of 2×2 pixels in colour, and compared with 32 separate
+evaluations of them.
 """
 
 from __future__ import annotations
@@ -31,7 +33,8 @@ x = np.memmap(path, dtype=np.float32, mode="r", shape=(rows, columns))
 s = (np.arange(rows) % 2).astype(int)
 start = time.perf_counter()
 TIDE(max_steps=400).fit(x, s)
-print(time.perf_counter() - start, int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1]) / 1024)
+peak = re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1]
+print(time.perf_counter() - start, int(peak) / 1024)
 """
 
 
@@ -41,7 +44,9 @@ def fitted(features: Features, seed: int) -> tuple[Density, np.ndarray]:
     s = rng.integers(0, 2, 600)
     leakage = np.isin(features.groups, np.arange(0, len(features), 10))
     x = rng.standard_normal((600, len(features.groups))) + 0.3 * s[:, None] * leakage
-    tide = TIDE(features=features, max_steps=160, folds=2, random_state=seed).fit(x.astype(np.float32), s)
+    tide = TIDE(features=features, max_steps=160, folds=2, random_state=seed).fit(
+        x.astype(np.float32), s
+    )
     if not isinstance(tide.artefact, Density):
         raise TypeError("a finite secret gives a Density")
     return tide.artefact, rng.standard_normal((256, len(features.groups))).astype(np.float32)
@@ -52,7 +57,8 @@ def one_pass(name: str, features: Features, seed: int) -> dict[str, float | str]
     density, rows = fitted(features, seed)
     m = len(features)
     some = np.linspace(0, m, 32).astype(int)
-    whole, prefixes = shortest(lambda: density.density(rows)), shortest(lambda: density.prefixes(rows))
+    whole = shortest(lambda: density.density(rows))
+    prefixes = shortest(lambda: density.prefixes(rows))
     start = time.perf_counter()
     separate = [density.observed(rows, np.arange(m) < j) for j in some]
     apart = (time.perf_counter() - start) * (m + 1) / len(some)
@@ -89,15 +95,22 @@ def main() -> None:
     torch.set_num_threads(1)
     side = 16 if options.quick else 64
     count = (side // 2) ** 2
-    kinds = {f"{count} columns": one_per_column(count), f"{count} patches of 12 columns": patches(side, side, 2)}
+    kinds = {
+        f"{count} columns": one_per_column(count),
+        f"{count} patches of 12 columns": patches(side, side, 2),
+    }
     passes = [one_pass(name, features, options.seed) for name, features in kinds.items()]
-    print_table("One pass for all prefixes", list(passes[0]), [list(row.values()) for row in passes])
+    print_table(
+        "One pass for all prefixes", list(passes[0]), [list(row.values()) for row in passes]
+    )
     sizes = (30_000, 60_000) if options.quick else (100_000, 1_000_000)
     runs = {rows: growth(rows, 20) for rows in sizes}
     table = [[f"{rows:,}", *runs[rows]] for rows in sizes]
     print_table("A fit on a memory map of 20 columns", ["rows", "seconds", "peak MB"], table)
     if options.json:
-        write_json(options.json, {"one_pass": passes, "growth": {str(rows): runs[rows] for rows in sizes}})
+        write_json(
+            options.json, {"one_pass": passes, "growth": {str(rows): runs[rows] for rows in sizes}}
+        )
 
 
 if __name__ == "__main__":

@@ -1,16 +1,17 @@
 """Speed on images: all prefixes in one pass, the time of a fit, and that of a release.
 
-One forward pass of the critic about the whole image is `density(x)`: the same causal networks, read at the last patch
-only; it is timed against `prefixes(x)`, which reads them after every patch, in the same run, on 64×64 images with 2×2
-patches (1,024 prefixes) and on one image of CelebA's size (9,701).
+One forward pass of the critic about the whole image is `density(x)`: the same causal networks, read
+at the last patch only; it is timed against `prefixes(x)`, which reads them after every patch, in
+the same run, on 64×64 images with 2×2 patches (1,024 prefixes) and on one image of CelebA's size
+(9,701).
 
-A step of training at that size is timed against the same network as one would write it down: every level picked at
-every patch before it is mapped to the channels of the row, 32 of them, and all states summed for the few prefixes
-that are looked at. With `--data` (a folder in GENKI-4K's layout with a split.csv) a fit on its training faces is
-timed and judged on its test faces.
+A step of training at that size is timed against the same network as one would write it down: every
+level picked at every patch before it is mapped to the channels of the row, 32 of them, and all
+states summed for the few prefixes that are looked at. With `--data` (faces with the columns smile
+and split) a fit on its training faces is timed and judged on its test faces.
 
-A release of a folder of JPEG files under a plan is timed against decoding and encoding the same files, as they were
-encoded, on as many threads, and nothing else (`scale_worker.again`).
+A release of a folder of JPEG files under a plan is timed against decoding and encoding the same
+files, as they were encoded, on as many threads, and nothing else (`scale_worker.again`).
 """
 
 from __future__ import annotations
@@ -29,9 +30,9 @@ from torch import Tensor
 from torch.nn import functional
 
 from lowtide import TIDE, Plan, release
-from lowtide.density.artefact import Density
 from lowtide.disclose.card import Feature, ReleaseCard
 from lowtide.disclose.certificate import certify_fixed
+from lowtide.estimate.density import Density
 from lowtide.images.causal import CausalNet
 from lowtide.images.convnets import ImageCritic, fast
 from lowtide.images.dataset import open_images
@@ -45,10 +46,14 @@ from scale_worker import again
 
 
 def density_of(grid: Grid, nets: int, seed: int) -> Density:
-    """A density with causal networks as they are before training: their speed does not depend on their weights."""
+    """A density with causal networks as they are before training: their speed does not depend on
+    their weights.
+    """
     torch.manual_seed(seed)
     critic = ImageCritic(grid, 2, [CausalNet(grid, 2) for _ in range(nets)], [])
-    return Density(Classes((0, 1), np.array([0.5, 0.5])), grid.features, critic, 3.0, ImageEncoder(grid))
+    return Density(
+        Classes((0, 1), np.array([0.5, 0.5])), grid.features, critic, 3.0, ImageEncoder(grid)
+    )
 
 
 def one_pass(grid: Grid, images: int, seed: int) -> dict[str, float | str]:
@@ -57,7 +62,8 @@ def one_pass(grid: Grid, images: int, seed: int) -> dict[str, float | str]:
     rng = np.random.default_rng(np.random.SeedSequence([seed, 0xBE4C]))
     x = rng.integers(0, 256, (images, grid.height, grid.width, grid.channels), dtype=np.uint8)
     m = len(grid)
-    whole, prefixes = shortest(lambda: density.density(x)), shortest(lambda: density.prefixes(x))
+    whole = shortest(lambda: density.density(x))
+    prefixes = shortest(lambda: density.prefixes(x))
     some = np.unique(np.linspace(0, m, 8).astype(int))
     start = time.perf_counter()
     separate = [density.observed(x, np.arange(m) < j) for j in some]
@@ -72,14 +78,17 @@ def one_pass(grid: Grid, images: int, seed: int) -> dict[str, float | str]:
 
 
 class PickingCausalNet(CausalNet):
-    """The yardstick of a step of training: the same answers, with nothing done to have them soon."""
+    """The yardstick of a step of training: the same answers, with nothing done to have them
+    soon.
+    """
 
     def __init__(self, grid: Grid, classes: int) -> None:
         super().__init__(grid, classes, row=32)
 
     def forward(self, x: Tensor, at: Tensor | None = None) -> Tensor:
         """Scores (n, k, |S|) after the patches `at`."""
-        grid, m = self.grid, len(self.grid)
+        grid = self.grid
+        m = len(self.grid)
         z = self._cut(x)
         top, side = self._padding()
         rows = torch.arange(grid.down) * grid.patch + top
@@ -108,19 +117,34 @@ class PickingCausalNet(CausalNet):
     def _cut(self, x: Tensor) -> Tensor:
         """Every patch as a row of a table, through two dense layers."""
         grid = self.grid
-        p, down, across = grid.patch, grid.down, grid.across
+        p = grid.patch
+        down = grid.down
+        across = grid.across
         weights = self.patch.state_dict(keep_vars=True)
-        first, second, bias = (weights[f"layers.{name}"] for name in ("0.weight", "3.weight", "3.bias"))
-        cut = x.reshape(len(x), -1, down, p, across, p).permute(0, 2, 4, 1, 3, 5).flatten(0, 2).flatten(1)
-        wide = self.patch.layers[1](functional.linear(cut, first.flatten(1))[:, :, None, None]).relu()
+        first, second, bias = (
+            weights[f"layers.{name}"] for name in ("0.weight", "3.weight", "3.bias")
+        )
+        cut = (
+            x.reshape(len(x), -1, down, p, across, p)
+            .permute(0, 2, 4, 1, 3, 5)
+            .flatten(0, 2)
+            .flatten(1)
+        )
+        wide = self.patch.layers[1](
+            functional.linear(cut, first.flatten(1))[:, :, None, None]
+        ).relu()
         rows = functional.linear(wide.flatten(1), second.flatten(1), bias)
         return rows.view(len(x), down, across, -1).permute(0, 3, 1, 2)
 
 
 def step_time(grid: Grid, batch: int, seed: int) -> dict[str, float | str]:
-    """Processor seconds of a step of training, ours and the yardstick's, the shortest of three in turns."""
+    """Processor seconds of a step of training, ours and the yardstick's, the shortest of three in
+    turns.
+    """
     torch.manual_seed(seed)
-    x = torch.randn(batch, grid.channels, grid.height, grid.width).contiguous(memory_format=torch.channels_last)
+    x = torch.randn(batch, grid.channels, grid.height, grid.width).contiguous(
+        memory_format=torch.channels_last
+    )
     at = torch.linspace(0, len(grid) - 1, 49).long()
     nets = {"ours": CausalNet(grid, 2).train(), "yardstick": PickingCausalNet(grid, 2).train()}
     optimisers = {name: torch.optim.AdamW(net.parameters(), 1e-3) for name, net in nets.items()}
@@ -138,13 +162,20 @@ def step_time(grid: Grid, batch: int, seed: int) -> dict[str, float | str]:
     with torch.no_grad():
         gap = float((plain(x[:1], at) - same(x[:1], at)).abs().max())
     image = f"{grid.width}×{grid.height}, {len(grid)} patches, batches of {batch}"
-    return {"image": image, **took, "yardstick / ours": took["yardstick"] / took["ours"], "gap": gap}
+    return {
+        "image": image,
+        **took,
+        "yardstick / ours": took["yardstick"] / took["ours"],
+        "gap": gap,
+    }
 
 
 def fit_time(folder: Path, patch: int, *, quick: bool, seed: int) -> dict[str, Any]:
     """Seconds of a fit on the training faces, and what it finds in the test faces."""
     found = open_images(folder)
-    x, s, train = found.read(np.arange(len(found))), found.column("smile"), np.asarray(found.split) == "train"
+    x = found.read(np.arange(len(found)))
+    s = found.column("smile")
+    train = np.asarray(found.split) == "train"
     tide = TIDE(features=patch, max_steps=10 if quick else None, random_state=seed)
     start = time.perf_counter()
     tide.fit(x[train], s[train])
@@ -162,7 +193,9 @@ def fit_time(folder: Path, patch: int, *, quick: bool, seed: int) -> dict[str, A
 
 
 def release_time(images: int, side: int, seed: int) -> dict[str, float]:
-    """Processor time of a release, and of nothing but decoding and encoding, the shortest of three in turns."""
+    """Processor time of a release, and of nothing but decoding and encoding, the shortest of three
+    in turns.
+    """
     rng = np.random.default_rng(np.random.SeedSequence([seed, 0xBE4D]))
     grid = Grid(side, side, 3, 8)
     with tempfile.TemporaryDirectory() as place:
@@ -173,7 +206,8 @@ def release_time(images: int, side: int, seed: int) -> dict[str, float]:
             Image.fromarray(coarse).resize((side, side), Image.Resampling.BICUBIC).save(
                 source / f"{k:05}.jpg", quality=95
             )
-        plan, runs = plan_of(grid), iter(range(100))
+        plan = plan_of(grid)
+        runs = iter(range(100))
         tasks: dict[str, Callable[[Path], object]] = {
             "plain": lambda target: again(source, target),
             "release": lambda target: release(source, plan, target, progress=False),
@@ -184,8 +218,15 @@ def release_time(images: int, side: int, seed: int) -> dict[str, float]:
                 start = time.process_time()
                 task(Path(place) / f"{name} {next(runs)}")
                 took[name] = min(took[name], time.process_time() - start)
-    each = {f"{name}, microseconds an image": 1e6 * seconds / images for name, seconds in took.items()}
-    return {"images": images, "side": side, **each, "release / plain": took["release"] / took["plain"]}
+    each = {
+        f"{name}, microseconds an image": 1e6 * seconds / images for name, seconds in took.items()
+    }
+    return {
+        "images": images,
+        "side": side,
+        **each,
+        "release / plain": took["release"] / took["plain"],
+    }
 
 
 def plan_of(grid: Grid) -> Plan:
@@ -193,7 +234,9 @@ def plan_of(grid: Grid) -> Plan:
     rows, columns = np.divmod(np.arange(len(grid)), grid.across)
     hidden = (rows >= grid.down // 2) & (np.abs(columns - grid.across / 2) < grid.across / 4)
     certificate = certify_fixed(0.1, [0.5, 0.5], ratios=np.zeros(len(grid)), hidden=hidden)
-    features = tuple(Feature(name, float(flag)) for name, flag in zip(grid.features.names, hidden, strict=True))
+    features = tuple(
+        Feature(name, float(flag)) for name, flag in zip(grid.features.names, hidden, strict=True)
+    )
     card = ReleaseCard(
         mechanism="redact",
         certificate=certificate,
@@ -203,7 +246,8 @@ def plan_of(grid: Grid) -> Plan:
         largest_class=0.5,
         changed=float(hidden.mean()),
     )
-    none, order = np.zeros(len(grid), dtype=bool), np.argsort(~hidden, kind="stable")
+    none = np.zeros(len(grid), dtype=bool)
+    order = np.argsort(~hidden, kind="stable")
     policy = FixedPatches(grid, hidden, order, none, none, (), np.zeros(len(grid)))
     hider = ImageHider(policy, ImageMechanism(grid, "redact", None), card)
     return Plan("images", "secret", {"resize": None, "grey": False, "kept": []}, hider)
@@ -214,17 +258,34 @@ def main() -> None:
     options = parse_arguments(__doc__ or "")
     warnings.simplefilter("ignore")
     sizes = [(Grid(64, 64, 3, 2), 16), (Grid(64, 64, 3, 8), 16), (Grid(218, 178, 3, 2), 1)]
-    passes = [one_pass(grid, images, options.seed) for grid, images in (sizes[:1] if options.quick else sizes)]
+    passes = [
+        one_pass(grid, images, options.seed)
+        for grid, images in (sizes[:1] if options.quick else sizes)
+    ]
     print_table("All prefixes in one pass", list(passes[0]), [list(row.values()) for row in passes])
-    steps = [step_time(grid, 4 if options.quick else 64, options.seed) for grid in (sizes[0][0], sizes[-1][0])]
-    print_table("A step of training, processor seconds", list(steps[0]), [list(row.values()) for row in steps])
+    steps = [
+        step_time(grid, 4 if options.quick else 64, options.seed)
+        for grid in (sizes[0][0], sizes[-1][0])
+    ]
+    print_table(
+        "A step of training, processor seconds",
+        list(steps[0]),
+        [list(row.values()) for row in steps],
+    )
     sizes_of_folders = [(300, 64)] if options.quick else [(3000, 64), (1500, 192)]
     releases = [release_time(images, side, options.seed) for images, side in sizes_of_folders]
-    print_table("A release of a folder, processor time", list(releases[0]), [list(row.values()) for row in releases])
+    print_table(
+        "A release of a folder, processor time",
+        list(releases[0]),
+        [list(row.values()) for row in releases],
+    )
     fits = []
     if options.data:
         patches = (8,) if options.quick else (8, 2)
-        fits = [fit_time(options.data, patch, quick=options.quick, seed=options.seed) for patch in patches]
+        fits = [
+            fit_time(options.data, patch, quick=options.quick, seed=options.seed)
+            for patch in patches
+        ]
         print_table("A fit on GENKI-4K", list(fits[0]), [list(row.values()) for row in fits])
     if options.json:
         write_json(

@@ -1,4 +1,6 @@
-"""Speed and memory of releasing a large table by a redraw plan: seconds a row, and how both grow with the rows."""
+"""Speed and memory of releasing a large table by a redraw plan: seconds a row, and how both grow
+with the rows.
+"""
 
 from __future__ import annotations
 
@@ -22,11 +24,15 @@ _SECRET = "sex"
 _SAMPLE = 2_000  # rows that the plan is made from
 _BATCH = 65_536  # rows written at once
 _CATEGORIES = {"workclass": 8, "education": 16, "occupation": 14, "relationship": 6, "country": 40}
-_MOST_MICROSECONDS, _MEMORY = 200.0, 1.3  # a row, and what 10 times the rows may take; both are asked for
+# a row, and what 10 times the rows may take; both are asked for
+_MOST_MICROSECONDS = 200.0
+_MEMORY = 1.3
 
 
 def draw(start: int, n: int, seed: int) -> pa.Table:
-    """People like those of the Adult table: 14 columns of which most lean with the secret, ids and the secret."""
+    """People like those of the Adult table: 14 columns of which most lean with the secret, ids and
+    the secret.
+    """
     rng = np.random.default_rng(np.random.SeedSequence([seed, start, 15]))
     s = (rng.random(n) < 0.67).astype(np.int64)
     columns: dict[str, Any] = {
@@ -58,10 +64,16 @@ def write_rows(path: Path, rows: int, seed: int) -> None:
 
 
 def work(source: Path, target: Path, made: Path) -> dict[str, float]:
-    """Release a file: seconds, seconds of the processor, the most memory before and after, the share changed."""
-    plan_, before = Plan.load(made), peak_megabytes()
-    start, spent = time.perf_counter(), processor_seconds()
-    done = release(source, plan_, target, ids="id", key_file=made.with_name("draws.key"), progress=False)
+    """Release a file: seconds, seconds of the processor, the most memory before and after, the
+    share changed.
+    """
+    plan_ = Plan.load(made)
+    before = peak_megabytes()
+    start = time.perf_counter()
+    spent = processor_seconds()
+    done = release(
+        source, plan_, target, ids="id", key_file=made.with_name("draws.key"), progress=False
+    )
     return {
         "seconds": time.perf_counter() - start,
         "processor": processor_seconds() - spent,
@@ -86,9 +98,12 @@ def main() -> None:
         warnings.simplefilter("ignore")
         made = Path(folder) / "plan"
         sample = draw(10_000_000, _SAMPLE, options.seed)
-        plan(sample, _SECRET, policy="redraw", steps=20, seed=options.seed, progress=False).save(made)
+        plan(sample, _SECRET, policy="redraw", steps=20, seed=options.seed, progress=False).save(
+            made
+        )
         for rows in sizes:
-            source, target = Path(folder) / f"{rows}.parquet", Path(folder) / "released.parquet"
+            source = Path(folder) / f"{rows}.parquet"
+            target = Path(folder) / "released.parquet"
             write_rows(source, rows, options.seed)
             found.append({"rows": rows, **alone(source, target, made)})
             found[-1]["microseconds a row"] = 1e6 * found[-1]["seconds"] / rows
@@ -99,11 +114,16 @@ def main() -> None:
         "Releasing a table by a redraw plan",
         ["what", *(f"{rows:,} rows" for rows in sizes)],
         [[name, *(round(one[name], 3) for one in found)] for name in found[0]],
-        note=f"memory ratio {memory:.2f}, time per row grows by {growth:.2f}; must be: at most {_MEMORY} and "
-        f"{_MOST_MICROSECONDS:g} µs a row",
+        note=(
+            f"memory ratio {memory:.2f}, time per row grows by {growth:.2f}; must be: at most"
+            f" {_MEMORY} and {_MOST_MICROSECONDS:g} µs a row"
+        ),
     )
     if options.json:
-        write_json(options.json, {"results": found, "memory ratio": memory, "growth of the time a row": growth})
+        write_json(
+            options.json,
+            {"results": found, "memory ratio": memory, "growth of the time a row": growth},
+        )
 
 
 if __name__ == "__main__":

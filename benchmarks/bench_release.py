@@ -1,4 +1,6 @@
-"""Speed and memory of releasing a large table by a plan, against pyarrow reading and writing the same file."""
+"""Speed and memory of releasing a large table by a plan, against pyarrow reading and writing the
+same file.
+"""
 
 from __future__ import annotations
 
@@ -43,9 +45,16 @@ _REPEATS = 3
 _SUFFIXES = (".csv", ".parquet")
 _MERGE = "merge.json"  # the plan that merges, beside the other
 _TASKS: tuple[Task, ...] = ("plain", "release", "merge", "schema")
-_BANDS = {"age": (30.0, 45.0, 65.0), "hours": (35.0, 40.0), "capital": (1.0, 5_000.0), "wage": (15.0, 20.0, 25.0)}
+_BANDS = {
+    "age": (30.0, 45.0, 65.0),
+    "hours": (35.0, 40.0),
+    "capital": (1.0, 5_000.0),
+    "wage": (15.0, 20.0, 25.0),
+}
 _JOINED = ("education", "country")  # into groups of four values
-_SPEED, _MEMORY = 0.5, 1.3  # the ratios that are asked for
+# the ratios that are asked for
+_SPEED = 0.5
+_MEMORY = 1.3
 
 
 def draw(rows: int, seed: int) -> Iterator[pa.Table]:
@@ -84,7 +93,9 @@ def write_rows(path: Path, rows: int, seed: int) -> None:
 
 def merging() -> Merging:
     """Four numbers in bands, and two columns of text with their categories joined."""
-    merges: dict[str, Bands | Groups] = {name: Bands.of(cuts, whole=name != "wage") for name, cuts in _BANDS.items()}
+    merges: dict[str, Bands | Groups] = {
+        name: Bands.of(cuts, whole=name != "wage") for name, cuts in _BANDS.items()
+    }
     for name in _JOINED:
         values = tuple(f"{name} number {j}" for j in range(_CATEGORIES[name]))
         groups = tuple(j // 4 for j in range(len(values)))
@@ -94,15 +105,20 @@ def merging() -> Merging:
 
 
 def make_plan(path: Path, seed: int, merged: Merging | None = None) -> None:
-    """Write a plan that redacts five columns, or merges six and redacts two; its card is that of a short fit."""
+    """Write a plan that redacts five columns, or merges six and redacts two; its card is that of a
+    short fit.
+    """
     sample = next(draw(_SAMPLE, seed + 1))
     columns = {field.name: type_word(field.type) for field in sample.schema}
-    x, s = sample.drop_columns(_SECRET), sample[_SECRET].to_numpy(zero_copy_only=False)
+    x = sample.drop_columns(_SECRET)
+    s = sample[_SECRET].to_numpy(zero_copy_only=False)
     if merged is not None:
         x = merged.apply(x).table
     rows, encoder = read_table(x)
     features = encoder.features()
-    mechanism = replace(TableMechanism.build(encoder, features, rows, kind="redact"), merging=merged)
+    mechanism = replace(
+        TableMechanism.build(encoder, features, rows, kind="redact"), merging=merged
+    )
     gone = [name for name in _HIDDEN if merged is None or name not in merged.columns]
     hidden = np.isin(features.names, gone)
     keep = [name for name in features.names if name not in gone]
@@ -122,7 +138,10 @@ def copy(source: Path, target: Path) -> None:
                 writer.write_batch(batch)
         return
     options = pacsv.ReadOptions(block_size=_BLOCK)
-    with pacsv.open_csv(source, read_options=options) as reader, pacsv.CSVWriter(target, reader.schema) as csv:
+    with (
+        pacsv.open_csv(source, read_options=options) as reader,
+        pacsv.CSVWriter(target, reader.schema) as csv,
+    ):
         for batch in reader:
             csv.write_batch(batch)
 
@@ -132,19 +151,25 @@ def peak_megabytes() -> float:
     status = Path("/proc/self/status")
     if status.exists():  # where `getrusage` may speak of the parent
         return int(status.read_text().split("VmHWM:")[1].split()[0]) / 1e3
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1e6 if sys.platform == "darwin" else 1e3)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (
+        1e6 if sys.platform == "darwin" else 1e3
+    )
 
 
 def processor_seconds() -> float:
-    """What this process has used of the processors, which other work on the machine hardly changes."""
+    """What this process has used of the processors, which other work on the machine hardly
+    changes.
+    """
     spent = os.times()
     return spent.user + spent.system
 
 
 def work(task: Task, source: Path, target: Path, plan: Path) -> tuple[float, float, float, float]:
     """Seconds of a task, the most memory before it and after it, and seconds of the processor."""
-    made, before = Plan.load(plan.with_name(_MERGE) if task == "merge" else plan), peak_megabytes()
-    start, spent = time.perf_counter(), processor_seconds()
+    made = Plan.load(plan.with_name(_MERGE) if task == "merge" else plan)
+    before = peak_megabytes()
+    start = time.perf_counter()
+    spent = processor_seconds()
     if task in ("release", "merge"):
         release(source, made, target, progress=False)
     elif task == "plain":
@@ -162,7 +187,8 @@ def alone(task: Task, source: Path, target: Path, plan: Path) -> tuple[float, fl
 
 
 def measure(suffix: str, sizes: tuple[int, int], plan: Path, seed: int) -> dict[str, Any]:
-    """Speed at the larger size as a share of the plain loop's, and memory at the larger as a multiple of the smaller.
+    """Speed at the larger size as a share of the plain loop's, and memory at the larger as a
+    multiple of the smaller.
 
     Args:
         suffix: the format, of both files.
@@ -176,7 +202,9 @@ def measure(suffix: str, sizes: tuple[int, int], plan: Path, seed: int) -> dict[
     target = plan.with_name(f"out{suffix}")
     # In turns, so that whatever else the machine does disturbs all of them alike.
     rounds = [{task: alone(task, many, target, plan) for task in _TASKS} for _ in range(_REPEATS)]
-    seconds, processor = ({task: min(one[task][k] for one in rounds) for task in _TASKS} for k in (0, 3))
+    seconds, processor = (
+        {task: min(one[task][k] for one in rounds) for task in _TASKS} for k in (0, 3)
+    )
     _, little_start, little, _ = alone("release", few, target, plan)
     _, much_start, much, _ = min((one["release"] for one in rounds), key=lambda one: one[2])
     return {
@@ -209,10 +237,16 @@ def main() -> None:
         make_plan(plan.with_name(_MERGE), options.seed, merging())
         results = [measure(suffix, sizes, plan, options.seed) for suffix in _SUFFIXES]
     rows = [[name, *(result[name] for result in results)] for name in results[0]]
-    note = f"plain: pyarrow reads and writes the same file; must be: speed >= {_SPEED}, memory <= {_MEMORY}"
+    note = (
+        f"plain: pyarrow reads and writes the same file; must be: speed >= {_SPEED}, memory <="
+        f" {_MEMORY}"
+    )
     print_table("Releasing a table", ["what", *_SUFFIXES], rows, note=note)
     if options.json:
-        write_json(options.json, {"results": results, "least speed ratio": _SPEED, "most memory ratio": _MEMORY})
+        write_json(
+            options.json,
+            {"results": results, "least speed ratio": _SPEED, "most memory ratio": _MEMORY},
+        )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,6 @@
-"""Time and memory of the density of short texts: a fit, and the conditionals of every present term, all sparse."""
+"""Time and memory of the density of short texts: a fit, and the conditionals of every present term,
+all sparse.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ def peak_gigabytes() -> float:
 
 
 def measure(vocabulary: int, rows: int, seed: int) -> dict[str, Any]:
-    """Fit texts of a world, ask about all present terms, and compare fresh texts with the exact density."""
+    """Fit texts of a world, ask about all present terms, and compare fresh texts with the exact
+    density.
+    """
     world = worlds.naive_bayes_text(vocabulary, 2)
     x, s = world.sample(rows, seed)
     before = peak_gigabytes()
@@ -31,7 +35,8 @@ def measure(vocabulary: int, rows: int, seed: int) -> dict[str, Any]:
     tide = TIDE(trim=_TRIM, random_state=seed).fit(x, s)
     fitted = time.perf_counter()
     tide.conditionals(x)
-    done, peak = time.perf_counter(), peak_gigabytes()
+    done = time.perf_counter()
+    peak = peak_gigabytes()
     fresh, secret = world.sample(_FRESH, seed + 1)
     held_out = tide.information(fresh, secret)
     error = np.abs(tide.density(fresh) - world.density(fresh).clip(-_TRIM, _TRIM)).mean()
@@ -57,7 +62,10 @@ def main() -> None:
     vocabulary, rows = (2_000, 5_000) if options.quick else (24_657, 75_946)
     figures = measure(vocabulary, rows, options.seed)
     print_table(
-        "Sparse texts", ["what", "figure"], list(figures.items()), note="exact density and ours trimmed at 3 nats"
+        "Sparse texts",
+        ["what", "figure"],
+        list(figures.items()),
+        note="exact density and ours trimmed at 3 nats",
     )
     if options.json:
         write_json(options.json, figures)

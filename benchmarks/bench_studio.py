@@ -1,7 +1,8 @@
 """The studio under load: clients that post texts to `/api/warn` one after the other, all at once.
 
-Prints answers per second, the median and the 99th percentile of the time to an answer, and the server's memory after a
-tenth of the time and at the end. The model is fitted to generated posts, in a folder that vanishes.
+Prints answers per second, the median and the 99th percentile of the time to an answer, and the
+server's memory after a tenth of the time and at the end. The model is fitted to generated posts, in
+a folder that vanishes.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ from lowtide.demo_data import make_demo
 from lowtide.report.console import parse_arguments, print_table, write_json
 from lowtide.texts.terms import TermOptions
 
-CLIENTS, SECONDS, QUICK = 20, 20.0, 4.0
+CLIENTS = 20
+SECONDS = 20.0
+QUICK = 4.0
 _TOKEN = "only-for-this-benchmark"
 _MODEL = "home.lowtide"
 
@@ -34,7 +37,8 @@ _MODEL = "home.lowtide"
 def make_model(folder: Path, *, steps: int | None = None, seed: int = 0) -> list[str]:
     """Save a model of the generated posts in a project's folder; the posts."""
     posts = pacsv.read_csv(make_demo("posts", folder))
-    texts, homes = posts["post"].to_pylist(), posts["home"].to_pylist()
+    texts = posts["post"].to_pylist()
+    homes = posts["home"].to_pylist()
     estimator = TIDE(TermOptions(), max_steps=steps, random_state=seed, progress=False)
     estimator.fit(texts, homes, groups=posts["author"].to_pylist())
     estimator.artefact.save(folder / _MODEL)
@@ -54,13 +58,17 @@ def post(address: str, text: str) -> dict[str, Any]:
 def resident_megabytes(process: int) -> float:
     """The memory a process holds now; 0 where the system does not say."""
     try:
-        found = re.search(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{process}/status").read_text(encoding="utf-8"))
+        found = re.search(
+            r"VmRSS:\s+(\d+) kB", Path(f"/proc/{process}/status").read_text(encoding="utf-8")
+        )
     except OSError:
         return 0.0
     return int(found[1]) / 1e3 if found else 0.0
 
 
-def load(address: str, process: int, texts: list[str], *, clients: int, seconds: float) -> dict[str, float]:
+def load(
+    address: str, process: int, texts: list[str], *, clients: int, seconds: float
+) -> dict[str, float]:
     """Let clients ask for so long; what it took."""
     times: list[float] = []
     errors: list[str] = []
@@ -100,14 +108,27 @@ def load(address: str, process: int, texts: list[str], *, clients: int, seconds:
     }
 
 
-def serve_and_load(folder: Path, texts: list[str], *, clients: int, seconds: float) -> dict[str, float]:
+def serve_and_load(
+    folder: Path, texts: list[str], *, clients: int, seconds: float
+) -> dict[str, float]:
     """Open a studio in a folder that has the model, put it under load, and end it."""
-    command = [sys.executable, "-m", "lowtide", "studio", str(folder), "--no-browser", "--port", "0"]
+    command = [
+        sys.executable,
+        "-m",
+        "lowtide",
+        "studio",
+        str(folder),
+        "--no-browser",
+        "--port",
+        "0",
+    ]
     with subprocess.Popen(  # noqa: S603 - our own program
         [*command, "--token", _TOKEN], stdout=subprocess.PIPE, text=True
     ) as studio:
         try:
-            found = re.match(r"studio: (http://[^/]+)/", studio.stdout.readline() if studio.stdout else "")
+            found = re.match(
+                r"studio: (http://[^/]+)/", studio.stdout.readline() if studio.stdout else ""
+            )
             if found is None:
                 raise SystemExit("the studio did not start")
             post(found[1], texts[0])  # the model is loaded by the first question
@@ -120,12 +141,21 @@ def main() -> None:
     """Print how the studio bears the load."""
     arguments = parse_arguments(__doc__)
     with tempfile.TemporaryDirectory() as folder:
-        texts = make_model(Path(folder), steps=200 if arguments.quick else None, seed=arguments.seed)
+        texts = make_model(
+            Path(folder), steps=200 if arguments.quick else None, seed=arguments.seed
+        )
         seconds = QUICK if arguments.quick else SECONDS
         found = serve_and_load(Path(folder), texts, clients=CLIENTS, seconds=seconds)
-    print_table("POST /api/warn", ("figure", "value"), [(name, f"{value:,.1f}") for name, value in found.items()])
+    print_table(
+        "POST /api/warn",
+        ("figure", "value"),
+        [(name, f"{value:,.1f}") for name, value in found.items()],
+    )
     if arguments.json:
-        write_json(arguments.json, {"experiment": "bench_studio", "quick": arguments.quick, "results": found})
+        write_json(
+            arguments.json,
+            {"experiment": "bench_studio", "quick": arguments.quick, "results": found},
+        )
 
 
 if __name__ == "__main__":

@@ -13,7 +13,8 @@ from lowtide.theory import calibration, hockey_stick
 
 def theta_against_textbook(n: int, rng: np.random.Generator) -> float:
     """θ without cancellation against the two-term formula as printed."""
-    gamma, ratio = np.exp(rng.uniform(0, 5, n)), rng.uniform(0.1, 5, n)
+    gamma = np.exp(rng.uniform(0, 5, n))
+    ratio = rng.uniform(0.1, 5, n)
 
     def textbook() -> object:
         a = np.log(gamma) / ratio
@@ -24,7 +25,8 @@ def theta_against_textbook(n: int, rng: np.random.Generator) -> float:
 
 def calibration_against_dp_accounting(n: int, rng: np.random.Generator) -> float:
     """n noise scales at once against dp-accounting one by one."""
-    epsilon, delta = rng.uniform(0.1, 5, n), 10 ** rng.uniform(-9, -1, n)
+    epsilon = rng.uniform(0.1, 5, n)
+    delta = 10 ** rng.uniform(-9, -1, n)
 
     def theirs() -> object:
         return [dp_accounting.get_sigma_gaussian(e, d) for e, d in zip(epsilon, delta, strict=True)]
@@ -50,11 +52,15 @@ def main() -> None:
     rng = np.random.default_rng(options.seed)
     small = options.quick
     ratios = {
-        "θ in the log domain / textbook formula": theta_against_textbook(10_000 if small else 200_000, rng),
+        "θ in the log domain / textbook formula": theta_against_textbook(
+            10_000 if small else 200_000, rng
+        ),
         "scale_for, vectorised / dp-accounting, one by one": calibration_against_dp_accounting(
             20 if small else 200, rng
         ),
-        "prefixes of a world / one question per prefix": prefixes_against_subsets(8 if small else 64, options.seed),
+        "prefixes of a world / one question per prefix": prefixes_against_subsets(
+            8 if small else 64, options.seed
+        ),
     }
     print_table("Time ratios (below 1: ours is faster)", ["what", "ratio"], list(ratios.items()))
     if options.json:

@@ -1,4 +1,6 @@
-"""Processor time of planning a table by its columns: how it grows, and whether the columns that tell are hidden."""
+"""Processor time of planning a table by its columns: how it grows, and whether the columns that
+tell are hidden.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +19,17 @@ _ROUND = 0.5  # ε of the paper's rule
 
 
 def draw(law: str, columns: int, rows: int, seed: int) -> tuple[Floats, Ints, Bools]:
-    """A secret, columns of which some tell it and the others are noise, and the mask of those that tell.
+    """A secret, columns of which some tell it and the others are noise, and the mask of those that
+    tell.
 
-    Of `few` five columns tell much and three are near copies of them; of `many` every fifth tells a little.
+    Of `few` five columns tell much and three are near copies of them; of `many` every fifth tells a
+    little.
     """
     rng = np.random.default_rng(np.random.SeedSequence([seed, columns]))
-    s, x = rng.integers(0, 2, rows), rng.normal(size=(rows, columns))
-    order, telling = rng.permutation(columns), np.zeros(columns, dtype=bool)
+    s = rng.integers(0, 2, rows)
+    x = rng.normal(size=(rows, columns))
+    order = rng.permutation(columns)
+    telling = np.zeros(columns, dtype=bool)
     if law == "few":
         x[:, order[:5]] += np.linspace(2.0, 1.0, 5) * (s[:, None] - 0.5)
         x[:, order[5:8]] = x[:, order[:3]] + 0.3 * rng.normal(size=(rows, 3))
@@ -34,7 +40,9 @@ def draw(law: str, columns: int, rows: int, seed: int) -> tuple[Floats, Ints, Bo
     return x, s, telling
 
 
-def measure(law: str, columns: int, rows: int, seed: int, options: dict[str, Any]) -> dict[str, Any]:
+def measure(
+    law: str, columns: int, rows: int, seed: int, options: dict[str, Any]
+) -> dict[str, Any]:
     """Plan one table."""
     x, s, telling = draw(law, columns, rows, seed)
     start = time.process_time()
@@ -58,7 +66,9 @@ def growth(found: list[dict[str, Any]]) -> float:
     """The slope of log seconds against log columns."""
     if len(found) < 2:
         return float("nan")
-    columns, seconds = (np.log([run[name] for run in found]) for name in ("columns", "processor seconds"))
+    columns, seconds = (
+        np.log([run[name] for run in found]) for name in ("columns", "processor seconds")
+    )
     return float(np.polyfit(columns, seconds, 1)[0])
 
 
@@ -67,21 +77,33 @@ def main() -> None:
     options = parse_arguments(__doc__ or "")
     widths, rows = ((80, 120), 200) if options.quick else ((125, 250, 500), 1_000)
     fixed = {"policy": "fixed", "mechanism": "redact", "budget": _BUDGET}
-    jobs = [(law, columns, rows, fixed) for law in _LAWS[: 1 if options.quick else 2] for columns in widths]
+    jobs = [
+        (law, columns, rows, fixed)
+        for law in _LAWS[: 1 if options.quick else 2]
+        for columns in widths
+    ]
     if not options.quick:
         jobs += [
             ("few", 500, 200, fixed),
             ("few", 500, rows, {**fixed, "mechanism": "gaussian", "lam": 0.5}),
-            ("few", 500, rows, {**fixed, "mechanism": "mixed"}),
-            ("few", 500, rows, {"policy": "paper", "mechanism": "redact", "epsilon": _ROUND}),
+            (
+                "few",
+                500,
+                rows,
+                {"policy": "sequential", "past": "raw", "mechanism": "redact", "epsilon": _ROUND},
+            ),
         ]
     found = [measure(law, columns, n, options.seed, how) for law, columns, n, how in jobs]
     exponents = {
         law: growth([run for run in found if run["columns that tell"] == law][: len(widths)])
         for law in _LAWS[: 1 if options.quick else 2]
     }
-    note = ", ".join(f"{law}: seconds grow as columns^{power:.2f}" for law, power in exponents.items())
-    print_table("Planning wide tables", list(found[0]), [list(run.values()) for run in found], note=note)
+    note = ", ".join(
+        f"{law}: seconds grow as columns^{power:.2f}" for law, power in exponents.items()
+    )
+    print_table(
+        "Planning wide tables", list(found[0]), [list(run.values()) for run in found], note=note
+    )
     if options.json:
         write_json(options.json, {"runs": found, "growth": exponents})
 

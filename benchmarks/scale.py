@@ -1,9 +1,11 @@
-"""How Lowtide grows: releases by rows, processes and images, and scans, plans and releases by columns.
+"""How Lowtide grows: releases by rows, processes and images, and scans, plans and releases by
+columns.
 
-The whole run takes about an hour; `--parts redact,faces` and `--plans noise` do some of it, and `--most 1000000` leaves
-out larger files; `--widths 10,50,150` chooses the columns of the part `columns`. With `--json`, parts that are already
-in the file and are not asked for stay there, and a figure is drawn beside it. Time is that of the processor, which
-other work on the machine hardly changes, unless it says "by the clock".
+The whole run takes about an hour; `--parts redact,faces` and `--plans noise` do some of it, and
+`--most 1000000` leaves out larger files; `--widths 10,50,150` chooses the columns of the part
+`columns`. With `--json`, parts that are already in the file and are not asked for stay there, and a
+figure is drawn beside it. Time is that of the processor, which other work on the machine hardly
+changes, unless it says "by the clock".
 """
 
 from __future__ import annotations
@@ -36,9 +38,15 @@ _PARTS: dict[str, Callable[..., Results]] = {
     "driver": scale_driver.measure_driver,
 }
 _TITLES = {
-    "redact": ("Releasing a table of 15 columns, one process", "must be: exponent <= 1.05, memory ratio <= 1.2"),
+    "redact": (
+        "Releasing a table of 15 columns, one process",
+        "must be: exponent <= 1.05, memory ratio <= 1.2",
+    ),
     "workers": ("Two processes against one", "must be: speed-up >= 1.6"),
-    "ray": ("Two workers of Ray against two processes", "must be: throughput >= 0.8, the same files"),
+    "ray": (
+        "Two workers of Ray against two processes",
+        "must be: throughput >= 0.8, the same files",
+    ),
     "columns": ("Columns", "exponent: of the processor time over columns, where it grows fastest"),
     "faces": ("Releasing a folder of faces", "must be: memory ratio <= 1.2, release / plain <= 2"),
     "driver": ("What one process does for a release in parts", "seconds of the processor"),
@@ -56,8 +64,8 @@ def show(name: str, results: Results) -> None:
 
 def figure(found: Mapping[str, Any], path: Path) -> None:
     """Processor time over rows, columns and images, and peak memory over rows."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415 - an extra
-    from matplotlib.figure import Figure  # noqa: PLC0415
+    from matplotlib.backends.backend_agg import FigureCanvasAgg  # an extra
+    from matplotlib.figure import Figure
 
     panels = 3 if "columns" in found else 2
     canvas = Figure(figsize=(3.4 * panels, 3.4), layout="constrained")
@@ -80,7 +88,9 @@ def figure(found: Mapping[str, Any], path: Path) -> None:
     for axes in (time, memory, *more):
         axes.grid(alpha=0.3)
         # Over columns a release is far below the rest, and there is room in between.
-        place: dict[str, Any] = {"loc": "center", "bbox_to_anchor": (0.5, 0.42), "ncols": 2} if axes in more else {}
+        place: dict[str, Any] = (
+            {"loc": "center", "bbox_to_anchor": (0.5, 0.42), "ncols": 2} if axes in more else {}
+        )
         if axes.get_legend_handles_labels()[0]:
             axes.legend(frameon=False, fontsize="small", **place)
     canvas.savefig(path)
@@ -88,15 +98,23 @@ def figure(found: Mapping[str, Any], path: Path) -> None:
 
 def machine() -> dict[str, Any]:
     """Where it was measured."""
-    return {"processors": os.cpu_count(), "python": platform.python_version(), "system": platform.machine()}
+    return {
+        "processors": os.cpu_count(),
+        "python": platform.python_version(),
+        "system": platform.machine(),
+    }
 
 
 def main() -> None:
     """Do the parts that are asked for, one after the other."""
     parser = argparse.ArgumentParser(add_help=False)
     parser.add_argument("--parts", default=",".join(_PARTS))
-    parser.add_argument("--plans", default=",".join(scale_rows.PLANS), help="of the parts workers and ray")
-    parser.add_argument("--widths", default="", help="columns of the tables of the part columns, such as 10,50,150")
+    parser.add_argument(
+        "--plans", default=",".join(scale_rows.PLANS), help="of the parts workers and ray"
+    )
+    parser.add_argument(
+        "--widths", default="", help="columns of the tables of the part columns, such as 10,50,150"
+    )
     parser.add_argument("--most", type=int, help="rows and images at most")
     chosen, rest = parser.parse_known_args()
     options = parse_arguments(__doc__ or "", rest)
@@ -110,10 +128,14 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         for name in names:
-            some: dict[str, Any] = {"plans": chosen.plans.split(",")} if name in ("workers", "ray") else {}
+            some: dict[str, Any] = (
+                {"plans": chosen.plans.split(",")} if name in ("workers", "ray") else {}
+            )
             if name == "columns" and chosen.widths:
                 some["widths"] = [int(width) for width in chosen.widths.split(",")]
-            found[name] = _PARTS[name](folder, options.seed, quick=options.quick, most=chosen.most or 10**9, **some)
+            found[name] = _PARTS[name](
+                folder, options.seed, quick=options.quick, most=chosen.most or 10**9, **some
+            )
             show(name, found[name])
             if options.json:
                 write_json(options.json, found)

@@ -24,9 +24,12 @@ _SHORT = 1.0  # seconds
 
 
 def wide(columns: int, rows: int, seed: int) -> pa.Table:
-    """Five columns that tell much of the secret, three near copies of them, and others that tell nothing; and ids."""
+    """Five columns that tell much of the secret, three near copies of them, and others that tell
+    nothing; and ids.
+    """
     rng = np.random.default_rng(np.random.SeedSequence([seed, columns, rows]))
-    s, x = rng.integers(0, 2, rows), rng.normal(size=(rows, columns))
+    s = rng.integers(0, 2, rows)
+    x = rng.normal(size=(rows, columns))
     x[:, :5] += np.linspace(2.0, 1.0, 5) * (s[:, None] - 0.5)
     x[:, 5:8] = x[:, :3] + 0.3 * rng.normal(size=(rows, 3))
     made: dict[str, Any] = {f"c{j}": x[:, j].round(3) for j in range(columns)}
@@ -59,24 +62,39 @@ def measure_columns(
         print(f"{what}, {columns} columns: {took:.1f} s", file=sys.stderr, flush=True)
 
     small = wide(10, 200, seed).drop_columns("id")
-    scan(small, _SECRET, seed=seed, progress=False)  # what is imported at the first call is not counted
-    release(small, plan(small, _SECRET, policy="redraw", seed=seed, progress=False), ids=np.arange(200))
+    scan(
+        small, _SECRET, seed=seed, progress=False
+    )  # what is imported at the first call is not counted
+    release(
+        small, plan(small, _SECRET, policy="redraw", seed=seed, progress=False), ids=np.arange(200)
+    )
     for columns in widths or usual:
-        few, many = wide(columns, rows, seed), wide(columns, more, seed + 1)
-        took, _ = spent(lambda few=few: scan(few.drop_columns("id"), _SECRET, seed=seed, progress=False))
+        few = wide(columns, rows, seed)
+        many = wide(columns, more, seed + 1)
+        took, _ = spent(
+            lambda few=few: scan(few.drop_columns("id"), _SECRET, seed=seed, progress=False)
+        )
         note("scan", columns, took)
         for policy in ("fixed", "redraw"):
             how: dict[str, Any] = {"policy": policy, "seed": seed, "progress": False}
-            took, made = spent(lambda few=few, how=how: plan(few.drop_columns("id"), _SECRET, **how))
+            took, made = spent(
+                lambda few=few, how=how: plan(few.drop_columns("id"), _SECRET, **how)
+            )
             note(f"plan, {policy}", columns, took)
-            took, _ = spent(lambda made=made, many=many: release(many.drop_columns("id"), made, ids=np.arange(more)))
+            took, _ = spent(
+                lambda made=made, many=many: release(
+                    many.drop_columns("id"), made, ids=np.arange(more)
+                )
+            )
             note(f"release, {policy}", columns, took)
     return [
         {
             "what": what,
             "rows": more if what.startswith("release") else rows,
             **{f"{one['columns']} columns, s": one["processor"] for one in found},
-            "exponent": exponent([one["columns"] for one in found], [one["processor"] for one in found]),
+            "exponent": exponent(
+                [one["columns"] for one in found], [one["processor"] for one in found]
+            ),
             "runs": found,
         }
         for what, found in runs.items()

@@ -1,4 +1,6 @@
-"""What one process does for a release in parts, however many others there are: it grows with rows and parts."""
+"""What one process does for a release in parts, however many others there are: it grows with rows
+and parts.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +21,20 @@ from scale_faces import PATCH, SIDE, make_faces
 from scale_rows import make_plan
 
 _PART = 250_000  # rows
-_ROWS, _QUICK = 10_000_000, 500_000
-_IMAGES, _FEW = 10_000, 500
+_ROWS = 10_000_000
+_QUICK = 500_000
+_IMAGES = 10_000
+_FEW = 500
 
 
 def measure_driver(folder: Path, seed: int, *, quick: bool, most: int) -> list[dict[str, Any]]:
-    """Processor seconds of comparing ids, adding up what a plan that draws anew must know, hashing, and images."""
-    rows, rng = min(most, _QUICK if quick else _ROWS), np.random.default_rng(seed)
-    ids, runs = rng.permutation(rows).astype(np.uint64), list[Path]()
+    """Processor seconds of comparing ids, adding up what a plan that draws anew must know, hashing,
+    and images.
+    """
+    rows = min(most, _QUICK if quick else _ROWS)
+    rng = np.random.default_rng(seed)
+    ids = rng.permutation(rows).astype(np.uint64)
+    runs = list[Path]()
     for start in range(0, rows, _PART):
         runs.append(folder / f"ids {start}.npy")
         np.save(runs[-1], np.sort(ids[start : start + _PART]))
@@ -34,7 +42,9 @@ def measure_driver(folder: Path, seed: int, *, quick: bool, most: int) -> list[d
     check_repeats(runs, "row")
     compared = time.process_time() - begun
     policy = Plan.load(make_plan(folder, "redraw", seed)).hider.policy
-    part, whole, place = policy.counted(), policy.counted(), folder / "counts.npz"
+    part = policy.counted()
+    whole = policy.counted()
+    place = folder / "counts.npz"
     part.add(rng.random((_PART, len(policy.columns.coded))))
     with place.open("wb") as file:
         np.savez(file, **part.arrays())
@@ -59,8 +69,10 @@ def measure_driver(folder: Path, seed: int, *, quick: bool, most: int) -> list[d
 
 
 def _per_image(folder: Path, images: int, seed: int) -> float:
-    """Processor seconds of reading a header, describing it to a worker, and naming and hashing what that wrote."""
-    from bench_images import plan_of  # noqa: PLC0415 - which brings PyTorch along
+    """Processor seconds of reading a header, describing it to a worker, and naming and hashing what
+    that wrote.
+    """
+    from bench_images import plan_of  # which brings PyTorch along
 
     source, shard, out = (folder / f"driver {name}" for name in ("faces", "shard", "out"))
     make_faces(source, images, seed)

@@ -14,7 +14,9 @@ from lowtide.worlds.faces import DrawnFaces
 from scale_rows import exponent
 from scale_worker import alone
 
-SIDE, PATCH, _NOISE = 64, 8, 0.1
+SIDE = 64
+PATCH = 8
+_NOISE = 0.1
 _FOLDER = 1_000  # images drawn at once
 SIZES = (2_000, 20_000, 200_000)
 QUICK = (500, 2_000)
@@ -33,12 +35,14 @@ def make_faces(place: Path, images: int, seed: int) -> None:
 def measure_faces(folder: Path, seed: int, *, quick: bool, most: int) -> list[dict[str, Any]]:
     """Time and memory of a release at several sizes, against decoding and encoding the same files.
 
-    Nothing is removed before all is measured, and 200,000 faces take 6 GB: to make files where many were just removed
-    can take several times as long (ext4 without a journal passes over their inodes for a minute, one by one).
+    Nothing is removed before all is measured, and 200,000 faces take 6 GB: to make files where many
+    were just removed can take several times as long (ext4 without a journal passes over their
+    inodes for a minute, one by one).
     """
-    from bench_images import plan_of  # noqa: PLC0415 - which brings PyTorch along
+    from bench_images import plan_of  # which brings PyTorch along
 
-    sizes, runs = [n for n in (QUICK if quick else SIZES) if n <= most], []
+    sizes = [n for n in (QUICK if quick else SIZES) if n <= most]
+    runs = []
     place = folder / "faces"
     place.mkdir()
     made = plan_of(Grid(SIDE, SIDE, 3, PATCH)).save(place / "plan")
@@ -47,7 +51,9 @@ def measure_faces(folder: Path, seed: int, *, quick: bool, most: int) -> list[di
         make_faces(source, images, seed)
         plain = alone(source, None, place / f"{images} plain")
         released = alone(source, made, place / f"{images} released")
-        runs.append({"images": images, **released, "plain": plain["processor"], "plain peak": plain["peak"]})
+        runs.append(
+            {"images": images, **released, "plain": plain["processor"], "plain peak": plain["peak"]}
+        )
     shutil.rmtree(place)
     return [
         {

@@ -1,4 +1,6 @@
-"""How a release grows with rows and processes: time and memory of plans that redact, add noise and draw anew."""
+"""How a release grows with rows and processes: time and memory of plans that redact, add noise and
+draw anew.
+"""
 
 from __future__ import annotations
 
@@ -31,14 +33,20 @@ _HIDDEN = ("age", "hours", "wage")
 PLANS = ("redact", "noise", "redraw")
 SIZES = (10_000, 100_000, 1_000_000, 10_000_000)  # the second is more than a batch of 32,768 rows
 QUICK = (2_000, 20_000)
-_PARALLEL = {"redact": (1_000_000, 10_000_000), "noise": (1_000_000, 10_000_000), "redraw": (1_000_000,)}
+_PARALLEL = {
+    "redact": (1_000_000, 10_000_000),
+    "noise": (1_000_000, 10_000_000),
+    "redraw": (1_000_000,),
+}
 _RAY = {"redact": (1_000_000, 10_000_000), "noise": (1_000_000, 10_000_000), "redraw": (1_000_000,)}
 _SHARD = 250_000  # rows, where shards are compared
 _RUNS = 3  # of which the fastest counts
 
 
 def make_plan(folder: Path, name: str, seed: int) -> Path:
-    """Save a plan, when it is first asked for; what those that hide three columns say of themselves, nobody reads."""
+    """Save a plan, when it is first asked for; what those that hide three columns say of
+    themselves, nobody reads.
+    """
     place = folder / name
     if place.exists():
         return place
@@ -46,7 +54,9 @@ def make_plan(folder: Path, name: str, seed: int) -> Path:
     if name == "redraw":
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return plan(sample, _SECRET, policy="redraw", steps=20, seed=seed, progress=False).save(place)
+            return plan(sample, _SECRET, policy="redraw", steps=20, seed=seed, progress=False).save(
+                place
+            )
     rows, encoder = read_table(sample.drop_columns(["id", _SECRET]))
     features = encoder.features()
     hidden = np.isin(features.names, _HIDDEN)
@@ -82,12 +92,20 @@ def file_of(folder: Path, rows: int, seed: int) -> Path:
     return path
 
 
-def measure_rows(folder: Path, seed: int, *, name: str, quick: bool, most: int) -> list[dict[str, Any]]:
+def measure_rows(
+    folder: Path, seed: int, *, name: str, quick: bool, most: int
+) -> list[dict[str, Any]]:
     """Time and memory of a plan at every size, one process."""
     sizes = [n for n in (QUICK if quick else SIZES) if n <= most]
-    made, runs = make_plan(folder, name, seed), []
+    made = make_plan(folder, name, seed)
+    runs = []
     for rows in sizes:
-        runs.append({"rows": rows, **alone(file_of(folder, rows, seed), made, folder / "out.parquet", ids="id")})
+        runs.append(
+            {
+                "rows": rows,
+                **alone(file_of(folder, rows, seed), made, folder / "out.parquet", ids="id"),
+            }
+        )
     return [
         {
             "plan": name,
@@ -105,20 +123,26 @@ def measure_rows(folder: Path, seed: int, *, name: str, quick: bool, most: int) 
 def measure_workers(
     folder: Path, seed: int, *, quick: bool, most: int, plans: Sequence[str] = PLANS
 ) -> list[dict[str, Any]]:
-    """What a second process gains, by the clock and by what the busier of the two has to do, its start included."""
+    """What a second process gains, by the clock and by what the busier of the two has to do, its
+    start included.
+    """
     results = []
     for name in plans:
         sizes = (QUICK[-1],) if quick else _PARALLEL[name]
         for rows in (n for n in sizes if n <= most):
-            source, made = file_of(folder, rows, seed), make_plan(folder, name, seed)
+            source = file_of(folder, rows, seed)
+            made = make_plan(folder, name, seed)
             for shards in (None, 5_000 if quick else _SHARD):
-                results.append({"plan": name, "rows": rows, **_one_and_two(folder, source, made, shards)})
+                results.append(
+                    {"plan": name, "rows": rows, **_one_and_two(folder, source, made, shards)}
+                )
     return results
 
 
 def _one_and_two(folder: Path, source: Path, made: Path, shards: int | None) -> dict[str, Any]:
     """A release by one process and by two, into one file or into shards."""
-    out, how = folder / ("out.parquet" if shards is None else "shards"), {"ids": "id", "shards": shards}
+    out = folder / ("out.parquet" if shards is None else "shards")
+    how = {"ids": "id", "shards": shards}
     one = alone(source, made, out, **how)
     single = sha256_of(out)
     two = alone(source, made, out, workers=2, **how)
@@ -140,17 +164,25 @@ def measure_ray(
 ) -> list[dict[str, Any]]:
     """Two workers of Ray against two processes, on shards, by the clock.
 
-    The cluster is started before, and its start timed. So is its first release, of few rows, in which its processes
-    import what they need; they live on. The second local process is started for every release.
+    The cluster is started before, and its start timed. So is its first release, of few rows, in
+    which its processes import what they need; they live on. The second local process is started for
+    every release.
     """
-    shard, results = 5_000 if quick else _SHARD, []
+    shard = 5_000 if quick else _SHARD
+    results = []
     begun = time.perf_counter()
     with open_engine(Scale(2, engine="ray")):
         start = time.perf_counter() - begun
-        first = _by_ray(folder, file_of(folder, QUICK[0], seed), make_plan(folder, PLANS[0], seed), QUICK[0] // 2)
+        first = _by_ray(
+            folder,
+            file_of(folder, QUICK[0], seed),
+            make_plan(folder, PLANS[0], seed),
+            QUICK[0] // 2,
+        )
         for name in plans:
             for rows in (n for n in (QUICK if quick else _RAY[name]) if n <= most):
-                source, made = file_of(folder, rows, seed), make_plan(folder, name, seed)
+                source = file_of(folder, rows, seed)
+                made = make_plan(folder, name, seed)
                 runs = [_local_and_ray(folder, source, made, shard) for _ in range(_RUNS)]
                 local, ray = (min(run[who] for run in runs) for who in (0, 1))
                 results.append(
@@ -177,5 +209,14 @@ def _by_ray(folder: Path, source: Path, made: Path, shard: int) -> float:
     """Seconds of a release on the cluster that is running."""
     shutil.rmtree(folder / "ray", ignore_errors=True)
     begun = time.perf_counter()
-    release(source, made, folder / "ray", ids="id", progress=False, workers=2, shards=shard, engine="ray")
+    release(
+        source,
+        made,
+        folder / "ray",
+        ids="id",
+        progress=False,
+        workers=2,
+        shards=shard,
+        engine="ray",
+    )
     return time.perf_counter() - begun

@@ -1,6 +1,7 @@
 """One task of `scale.py` in a process of its own, which loads nothing that the task does not need.
 
-`alone` starts it; it prints the seconds, those of the processor, and the peak of the memory, as JSON.
+`alone` starts it; it prints the seconds, those of the processor, and the peak of the memory, as
+JSON.
 """
 
 from __future__ import annotations
@@ -22,12 +23,14 @@ def peak_megabytes() -> float:
     status = Path("/proc/self/status")
     if status.exists():  # where `getrusage` may speak of the parent
         return int(status.read_text().split("VmHWM:")[1].split()[0]) / 1e3
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1e6 if sys.platform == "darwin" else 1e3)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (
+        1e6 if sys.platform == "darwin" else 1e3
+    )
 
 
 def again(source: Path, target: Path) -> None:
     """Decode and encode every file, on as many threads as a release takes, and nothing else."""
-    from lowtide.images.files import decode, encode, look, spread  # noqa: PLC0415 - see above
+    from lowtide.images.files import decode, encode, look, spread  # see above
 
     target.mkdir()
 
@@ -42,12 +45,14 @@ def again(source: Path, target: Path) -> None:
 
 def work(source: Path, made: Path | None, target: Path, how: dict[str, Any]) -> dict[str, float]:
     """Release a file or folder, or without a plan decode and encode it."""
-    from lowtide import Plan, release  # noqa: PLC0415 - see above
+    from lowtide import Plan, release  # see above
 
     warnings.simplefilter("ignore")
     if made is not None:
         Plan.load(made)  # imports are not counted
-    before, start, spent = peak_megabytes(), time.perf_counter(), os.times()
+    before = peak_megabytes()
+    start = time.perf_counter()
+    spent = os.times()
     if made is None:
         again(source, target)
     else:
@@ -68,7 +73,10 @@ def alone(source: Path, made: Path | None, target: Path, **how: Any) -> dict[str
         shutil.rmtree(target)
     asked = json.dumps([str(source), None if made is None else str(made), str(target), how])
     done = subprocess.run(  # noqa: S603 - this file
-        [sys.executable, "-W", "ignore", __file__, asked], check=True, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-W", "ignore", __file__, asked],
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
     )
     found: dict[str, float] = json.loads(done.stdout)
     return found

@@ -42,15 +42,23 @@ html_theme_options = {
 }
 
 
-def _spare_bars(_app: Sphinx, _what: str, _name: str, _obj: object, _options: object, lines: list[str]) -> None:
-    """Write `|` so that docutils leaves it alone: in our docstrings it means "given", or a number of things."""
+def _spare_bars(
+    _app: Sphinx, _what: str, _name: str, _obj: object, _options: object, lines: list[str]
+) -> None:
+    """Write `|` so that docutils leaves it alone: in our docstrings it means "given", or a number
+    of things.
+    """
     lines[:] = [
-        "`".join(part if k % 2 else part.replace("|", "\\|") for k, part in enumerate(line.split("`")))
+        "`".join(
+            part if k % 2 else part.replace("|", "\\|") for k, part in enumerate(line.split("`"))
+        )
         for line in lines
     ]
 
 
-def _leave_out(_app: Sphinx, _what: str, name: str, _obj: object, skip: bool, _options: object) -> bool:
+def _leave_out(
+    _app: Sphinx, _what: str, name: str, _obj: object, skip: bool, _options: object
+) -> bool:
     """Leave out what scikit-learn adds to every estimator."""
     return skip or (name.startswith("set_") and name.endswith("_request"))
 

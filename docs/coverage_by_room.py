@@ -1,7 +1,8 @@
-"""What share of each room the tests run: `make coverage` measures it, and the site shows it as a page.
+"""What share of each room the tests run: `make coverage` measures it, and the site shows it as a
+page.
 
-`python docs/coverage_by_room.py coverage.json` reads what `coverage json` wrote, and keeps the counts of each room in
-`docs/reference/coverage.json`.
+`python docs/coverage_by_room.py coverage.json` reads what `coverage json` wrote, and keeps the
+counts of each room in `docs/reference/coverage.json`.
 """
 
 import json
@@ -15,7 +16,9 @@ _COUNTS = ("num_statements", "covered_lines", "num_branches", "covered_branches"
 
 
 def by_room(measured: Mapping[str, Any]) -> dict[str, dict[str, int]]:
-    """The counts of `coverage json`, added up for each room: a module or package of `src/lowtide`, in any folder."""
+    """The counts of `coverage json`, added up for each room: a module or package of `src/lowtide`,
+    in any folder.
+    """
     rooms: dict[str, dict[str, int]] = {}
     for name, file in sorted(measured["files"].items()):
         parts = Path(name).parts
@@ -27,15 +30,31 @@ def by_room(measured: Mapping[str, Any]) -> dict[str, dict[str, int]]:
 
 
 def page(rooms: Mapping[str, Mapping[str, int]] | None) -> str:
-    """The page: a row for each room, and all of them together; how to measure it where nobody has."""
-    head = "# What the tests run\n\n`make coverage` runs the whole test suite and measures which lines and branches of "
-    head += "each [room](../../architecture.md#rooms) it reaches; programs that tests start in processes of their own "
+    """The page: a row for each room, and all of them together; how to measure it where nobody
+    has.
+    """
+    head = (
+        "# What the tests run\n\n`make coverage` runs the whole test suite and measures which lines"
+        " and branches of "
+    )
+    head += (
+        "each [room](../../architecture.md#rooms) it reaches; programs that tests start in"
+        " processes of their own "
+    )
     head += "are not counted.\n\n"
     if rooms is None:
         return head + "This copy of the documentation was built without a measurement.\n"
     whole = {count: sum(room[count] for room in rooms.values()) for count in _COUNTS}
-    rows = [_row(f"`{name}`", rooms[name]) for name in sorted(rooms, key=lambda name: _share(rooms[name]))]
-    table = ["| room | statements | run | branches | taken |", "|---|---|---|---|---|", *rows, _row("**all**", whole)]
+    rows = [
+        _row(f"`{name}`", rooms[name])
+        for name in sorted(rooms, key=lambda name: _share(rooms[name]))
+    ]
+    table = [
+        "| room | statements | run | branches | taken |",
+        "|---|---|---|---|---|",
+        *rows,
+        _row("**all**", whole),
+    ]
     return head + "\n".join(table) + "\n"
 
 

@@ -8,7 +8,9 @@ rng = np.random.default_rng(0)
 everyday = ["we", "walked", "to", "the", "market", "again", "this", "morning"]
 homes = rng.integers(0, 2, 300)
 texts = [
-    " ".join([*rng.choice(everyday, 6), rng.choice(["tide", "boats"] if home else ["meadow", "cows"])])
+    " ".join(
+        [*rng.choice(everyday, 6), rng.choice(["tide", "boats"] if home else ["meadow", "cows"])]
+    )
     for home in homes
 ]
 model = TIDE(max_steps=32, progress=False).fit(texts, np.where(homes, "coast", "hills")).artefact

@@ -1,4 +1,6 @@
-"""TIDE as an estimator: how much each row tells, feature by feature; saved, loaded, and asked again."""
+"""TIDE as an estimator: how much each row tells, feature by feature; saved, loaded, and asked
+again.
+"""
 
 import tempfile
 from pathlib import Path

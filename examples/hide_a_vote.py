@@ -1,4 +1,6 @@
-"""Which columns give the vote away, a release without it, and what attackers still read. Runs without PyTorch."""
+"""Which columns give the vote away, a release without it, and what attackers still read. Runs
+without PyTorch.
+"""
 
 import numpy as np
 import pandas as pd

@@ -1,9 +1,11 @@
-"""CelebA (paper, Table 2 and Fig. 2) on the faces given. The smile is hidden, the gender is to stay readable.
+"""CelebA (paper, Table 2 and Fig. 2) on the faces given. The smile is hidden, the gender is to stay
+readable.
 
-The paper's rule by its own network and by our density, our fixed policies, an adversarially learnt filter (Bertran et
-al. 2019) and hiding the lower half are read by attackers that know clean faces only, as in the paper, and by attackers
-retrained on the release. Only the rival knows what the release should be useful for. Everything is learnt from the
-training faces and tested on all others. A run that was stopped goes on from its folder --work.
+The paper's rule by its own network and by our density, our fixed policies, an adversarially learnt
+filter (Bertran et al. 2019) and hiding the lower half are read by attackers that know clean faces
+only, as in the paper, and by attackers retrained on the release. Only the rival knows what the
+release should be useful for. Everything is learnt from the training faces and tested on all others.
+A run that was stopped goes on from its folder --work.
 """
 
 from __future__ import annotations
@@ -22,12 +24,24 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from celeba_releases import SECRET, UTILITY, WAYS, Made, Read, Setup, faces, labels, leaking, make, read_label
+from celeba_releases import (
+    SECRET,
+    UTILITY,
+    WAYS,
+    Made,
+    Read,
+    Setup,
+    faces,
+    labels,
+    leaking,
+    make,
+    read_label,
+)
 from common import contact_sheet
-from lowtide.density.objectives import fingerprint
 from lowtide.errors import LowtideError
+from lowtide.estimate.objectives import fingerprint
 from lowtide.report.console import parse_arguments, print_table, write_json
-from peers.paper_images import FILLS
+from paper.readings import FILLS
 from plots import Series, plot_frontiers
 
 # Table 2 of the paper, in percent: emotion and gender, by attackers that were never retrained.
@@ -40,7 +54,12 @@ PAPER = {
     ("lower half noised", "λ = 1"): (53.91, 69.35),
     ("guess", ""): (51.79, 58.32),
 }
-PAPER_RIVAL = ((85.59, 92.53), (76.40, 91.20), (70.88, 89.77), (68.60, 89.47))  # its settings are not stated
+PAPER_RIVAL = (
+    (85.59, 92.53),
+    (76.40, 91.20),
+    (70.88, 89.77),
+    (68.60, 89.47),
+)  # its settings are not stated
 SHOWN = 6  # faces on the sheet
 NATIVE = (178, 218)  # pixels, as the paper has them
 
@@ -61,7 +80,9 @@ def main() -> None:
     settings = options.size, options.quick, options.seed, options.epochs, options.fill
     shelf = options.work / fingerprint(str(options.data), *settings)[:12]
     shelf.mkdir(parents=True, exist_ok=True)
-    setup = Setup(options.data, options.size, options.quick, options.seed, shelf, options.epochs, options.fill)
+    setup = Setup(
+        options.data, options.size, options.quick, options.seed, shelf, options.epochs, options.fill
+    )
     rows = judged(setup, options.ways)
     guesses = guess(setup, SECRET), guess(setup, UTILITY)
     if options.faces is not None:
@@ -74,7 +95,13 @@ def main() -> None:
     print(f"{minutes:.0f} minutes")
     if options.json is not None:
         plain = [{**asdict(row), "made": {**asdict(row.made), "file": None}} for row in rows]
-        found = {"guess": guesses, "claims": claims, "releases": plain, "paper": printed(), "minutes": minutes}
+        found = {
+            "guess": guesses,
+            "claims": claims,
+            "releases": plain,
+            "paper": printed(),
+            "minutes": minutes,
+        }
         write_json(options.json, found)
     figure = (options.json or Path("celeba.json")).with_suffix(".png")
     draw(rows, figure)
@@ -84,17 +111,43 @@ def main() -> None:
 def arguments() -> argparse.Namespace:
     """The options of every experiment, and those of this one."""
     own = argparse.ArgumentParser(add_help=False, usage=argparse.SUPPRESS)
-    own.add_argument("--size", type=_size, default=NATIVE, metavar="WxH", help="bring the faces to this size (178x218)")
-    own.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS), help="leave other ways to hide out")
-    own.add_argument("--epochs", type=int, default=20, help="of the paper's network (the paper's are 100)")
-    own.add_argument("--fill", choices=FILLS, default="mean face", help="what it sees of patches still to come")
-    own.add_argument("--work", type=Path, default=Path("celeba-work"), help="folder from which a stopped run goes on")
-    own.add_argument("--faces", type=Path, metavar="FILE", help="draw some faces as released; not for publication")
+    own.add_argument(
+        "--size",
+        type=_size,
+        default=NATIVE,
+        metavar="WxH",
+        help="bring the faces to this size (178x218)",
+    )
+    own.add_argument(
+        "--ways", nargs="+", choices=WAYS, default=list(WAYS), help="leave other ways to hide out"
+    )
+    own.add_argument(
+        "--epochs", type=int, default=20, help="of the paper's network (the paper's are 100)"
+    )
+    own.add_argument(
+        "--fill", choices=FILLS, default="mean face", help="what it sees of patches still to come"
+    )
+    own.add_argument(
+        "--work",
+        type=Path,
+        default=Path("celeba-work"),
+        help="folder from which a stopped run goes on",
+    )
+    own.add_argument(
+        "--faces",
+        type=Path,
+        metavar="FILE",
+        help="draw some faces as released; not for publication",
+    )
     mine, rest = own.parse_known_args()
-    options = parse_arguments(f"{__doc__}\n{own.format_help().replace('options:', 'more options:')}", rest)
+    options = parse_arguments(
+        f"{__doc__}\n{own.format_help().replace('options:', 'more options:')}", rest
+    )
     for name, value in vars(mine).items():
         setattr(options, name, value)
-    options.ways = list(dict.fromkeys(["by hand", *options.ways]))  # clean faces are the start of every curve
+    options.ways = list(
+        dict.fromkeys(["by hand", *options.ways])
+    )  # clean faces are the start of every curve
     _check(options.json, options.faces)
     return options
 
@@ -103,7 +156,9 @@ def _check(*files: Path | None) -> None:
     """Refuse files that cannot be written now rather than after an hour."""
     for file in files:
         if file is not None and not file.absolute().parent.is_dir():
-            raise LowtideError(f"{file.parent} is not a folder; make it first, or choose another for {file.name}")
+            raise LowtideError(
+                f"{file.parent} is not a folder; make it first, or choose another for {file.name}"
+            )
 
 
 def _size(text: str) -> tuple[int, int]:
@@ -129,7 +184,10 @@ def judged(setup: Setup, ways: Sequence[str]) -> list[Row]:
             for made in [made for future in making if future in done for made in future.result()]:
                 # A rule that flags nothing, or nothing else, gives the same release again.
                 if made.digest not in {other.digest for other in every}:
-                    reading |= {pool.submit(read_label, setup, made, name): (made, name) for name in (SECRET, UTILITY)}
+                    reading |= {
+                        pool.submit(read_label, setup, made, name): (made, name)
+                        for name in (SECRET, UTILITY)
+                    }
                 every.append(made)
             making = [future for future in making if future not in done]
             for finished in [future for future in reading if future in done]:
@@ -146,8 +204,9 @@ def say(made: Made, name: str, found: Read) -> None:
     """Tell a result while others are waited for."""
     own = "" if made.own is None else f", its own adversary {made.own['adversary']:.1f} %"
     print(
-        f"{made.method}, {made.setting} (learnt in {made.seconds:.0f} s), {made.kept:.1%} kept: {name} fixed "
-        f"{found.fixed:.1f} %, retrained {found.retrained:.1f} % ({found.attacker}){own}, {found.seconds:.0f} s",
+        f"{made.method}, {made.setting} (learnt in {made.seconds:.0f} s), {made.kept:.1%} kept:"
+        f" {name} fixed {found.fixed:.1f} %, retrained {found.retrained:.1f} %"
+        f" ({found.attacker}){own}, {found.seconds:.0f} s",
         file=sys.stderr,
         flush=True,
     )
@@ -155,16 +214,22 @@ def say(made: Made, name: str, found: Read) -> None:
 
 def guess(setup: Setup, name: str) -> float:
     """How often the commoner class of the training faces is right, in percent."""
-    codes, train = labels(setup, name), faces(setup).train
+    codes = labels(setup, name)
+    train = faces(setup).train
     return 100 * float((codes[~train] == np.bincount(codes[train]).argmax()).mean())
 
 
 def draw_faces(setup: Setup, every: Sequence[Made], path: Path) -> None:
     """Some test faces as they were, what their patches tell, and as released (paper, Fig. 2)."""
     some = np.flatnonzero(~faces(setup).train)[:SHOWN]
-    plain = str.maketrans({"ε": "eps", "λ": "lambda", "∞": "none"})  # the font of sheets has no Greek letters
+    plain = str.maketrans(
+        {"ε": "eps", "λ": "lambda", "∞": "none"}
+    )  # the font of sheets has no Greek letters
     rows = [
-        (f"{made.method}, {made.setting.translate(plain)}", list(np.load(made.file, mmap_mode="r")[some]))
+        (
+            f"{made.method}, {made.setting.translate(plain)}",
+            list(np.load(made.file, mmap_mode="r")[some]),
+        )
         for made in every
     ]
     if any(made.method == "paper" for made in every):
@@ -173,7 +238,9 @@ def draw_faces(setup: Setup, every: Sequence[Made], path: Path) -> None:
 
 
 def compare(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """For every setting of the rival, the fixed policy that keeps most of the gender and tells no more of the smile."""
+    """For every setting of the rival, the fixed policy that keeps most of the gender and tells no
+    more of the smile.
+    """
     plans = [row for row in rows if row.made.method.startswith("fixed")]
     claims = []
     for rival in (row for row in rows if row.made.method == "rival"):
@@ -195,7 +262,10 @@ def compare(rows: Sequence[Row]) -> list[dict[str, Any]]:
 
 def sentence(claim: dict[str, Any]) -> str:
     """A comparison in words."""
-    there = f"rival at {claim['rival']}: smile {claim['rival_smiling']:.1f} %, gender {claim['rival_gender']:.1f} %"
+    there = (
+        f"rival at {claim['rival']}: smile {claim['rival_smiling']:.1f} %, gender"
+        f" {claim['rival_gender']:.1f} %"
+    )
     if claim["ours"] is None:
         return f"{there}; no fixed policy that was tried reveals so little of the smile"
     here = f"smile {claim['ours_smiling']:.1f} %, gender {claim['ours_gender']:.1f} %"
@@ -204,8 +274,13 @@ def sentence(claim: dict[str, Any]) -> str:
 
 def printed() -> list[dict[str, Any]]:
     """The paper's figures."""
-    ours = [{"method": m, "setting": s, "smiling": e, "gender": g} for (m, s), (e, g) in PAPER.items()]
-    return [*ours, *({"method": "rival", "setting": "", "smiling": e, "gender": g} for e, g in PAPER_RIVAL)]
+    ours = [
+        {"method": m, "setting": s, "smiling": e, "gender": g} for (m, s), (e, g) in PAPER.items()
+    ]
+    return [
+        *ours,
+        *({"method": "rival", "setting": "", "smiling": e, "gender": g} for e, g in PAPER_RIVAL),
+    ]
 
 
 def print_results(rows: Sequence[Row], guesses: tuple[float, float]) -> None:
@@ -215,30 +290,62 @@ def print_results(rows: Sequence[Row], guesses: tuple[float, float]) -> None:
             row.made.method,
             row.made.setting,
             f"{row.made.kept:.0%}",
-            *(f"{part.retrained:.1f} ±{(part.high - part.low) / 2:.1f}" for part in (row.smiling, row.gender)),
+            *(
+                f"{part.retrained:.1f} ±{(part.high - part.low) / 2:.1f}"
+                for part in (row.smiling, row.gender)
+            ),
             *(f"{part.fixed:.1f}" for part in (row.smiling, row.gender)),
             *(f"{value:.2f}" for value in PAPER.get((row.made.method, row.made.setting), ())),
         )
         for row in rows
     ]
     both = [f"{value:.1f}" for value in guesses]
-    cells.append(("guess", "", "0%", *both, *both, *(f"{value:.2f}" for value in PAPER["guess", ""])))
-    columns = ["way to hide", "setting", "kept", "smile", "gender", "smile, fixed", "gender, fixed", "paper", "paper"]
+    cells.append(
+        ("guess", "", "0%", *both, *both, *(f"{value:.2f}" for value in PAPER["guess", ""]))
+    )
+    columns = [
+        "way to hide",
+        "setting",
+        "kept",
+        "smile",
+        "gender",
+        "smile, fixed",
+        "gender, fixed",
+        "paper",
+        "paper",
+    ]
     print_table(
         "Table 2: how often the smile (to be hidden) and the gender (to be kept) are read, in %",
         columns,
         [(*cell, *[""] * (len(columns) - len(cell))) for cell in cells],
-        note="by attackers retrained on the release, then by fixed ones as in the paper; last, what the paper prints: "
-        "smile, gender. Its rival: " + ", ".join(f"{e:.2f}/{g:.2f}" for e, g in PAPER_RIVAL),
+        note=(
+            "by attackers retrained on the release, then by fixed ones as in the paper; last, what"
+            " the paper prints: smile, gender. Its rival: "
+        )
+        + ", ".join(f"{e:.2f}/{g:.2f}" for e, g in PAPER_RIVAL),
     )
     own = [(row, row.made.own) for row in rows if row.made.own is not None]
     if not own:
         return
     print_table(
         "The rival by its own networks on the test faces, and by fresh ones",
-        ["k, nats", "told, nats", "own adversary %", "fresh attacker %", "own classifier %", "fresh classifier %"],
         [
-            (o["limit"], o["leakage"], o["adversary"], row.smiling.retrained, o["classifier"], row.gender.retrained)
+            "k, nats",
+            "told, nats",
+            "own adversary %",
+            "fresh attacker %",
+            "own classifier %",
+            "fresh classifier %",
+        ],
+        [
+            (
+                o["limit"],
+                o["leakage"],
+                o["adversary"],
+                row.smiling.retrained,
+                o["classifier"],
+                row.gender.retrained,
+            )
             for row, o in own
         ],
     )
@@ -262,7 +369,9 @@ def draw(rows: Sequence[Row], path: Path) -> None:
 def _curves(rows: Sequence[Row], attackers: Literal["retrained", "fixed"]) -> dict[str, Series]:
     points: dict[str, list[tuple[float, float]]] = {}
     for row in rows:
-        points.setdefault(row.made.method, []).append((getattr(row.gender, attackers), getattr(row.smiling, attackers)))
+        points.setdefault(row.made.method, []).append(
+            (getattr(row.gender, attackers), getattr(row.smiling, attackers))
+        )
     (clean,) = points.pop("clean")
     curves = {}
     for method, some in points.items():

@@ -1,7 +1,8 @@
 """Releases of the CelebA faces, made and judged in worker processes.
 
-Every function here can be sent to another process: it opens the faces by itself, and releases travel as files. What is
-done stays on the shelf, a folder, so that a run that was stopped goes on from there.
+Every function here can be sent to another process: it opens the faces by itself, and releases
+travel as files. What is done stays on the shelf, a folder, so that a run that was stopped goes on
+from there.
 """
 
 from __future__ import annotations
@@ -19,22 +20,23 @@ import numpy as np
 
 from image_frontiers import Faces, Judge, hide, kept_by, load
 from lowtide import TIDE, Obfuscator
-from lowtide.density.artefact import Density
 from lowtide.errors import LowtideError
+from lowtide.estimate.density import Density
 from lowtide.files import write_whole
 from lowtide.images.encoder import Chosen, Grid, Stack
 from lowtide.images.heatmaps import heat
 from lowtide.images.mechanism import FixedPatches
-from lowtide.images.paper import PaperImages
 from lowtide.images.planner import ImageSettings
 from lowtide.labels import read_classes
 from lowtide.report.console import write_json
 from lowtide.types import Floats32, Ints
-from peers import paper_images
+from paper import readings
+from paper.images import PaperImages
 from peers.adversarial import AdversarialFilter
 from peers.image_hiders import LowerNoise, LowerRedacted
 
-SECRET, UTILITY = "Smiling", "Male"
+SECRET = "Smiling"
+UTILITY = "Male"
 PATCH = 2
 QUICK = 40  # faces of a quick look
 BATCH = 64  # of the paper's recipe for CelebA
@@ -43,7 +45,9 @@ THRESHOLDS = (0.8, 0.7, 0.6, 0.5)
 SHOWN_AT = 0.74  # ε of the paper's Fig. 2
 OURS = "the rule, our density"
 LIMITS = (0.5, 0.3, 0.2, 0.1, 0.001)  # of the rival, in nats
-REDACTED, NOISED = (0.95, 0.9, 0.8, 0.6, 0.3), (0.8, 0.5)  # shares of pixels that fixed policies keep
+# shares of pixels that fixed policies keep
+REDACTED = (0.95, 0.9, 0.8, 0.6, 0.3)
+NOISED = (0.8, 0.5)
 
 
 @dataclass(frozen=True)
@@ -130,7 +134,9 @@ def labels(setup: Setup, name: str) -> Ints:
 def judge_of(setup: Setup, name: str) -> Judge:
     """Attackers on one label; those that know clean faces only are trained once in each process."""
     fixed = ("edges",) if setup.quick else ("edges", "small network")
-    return Judge(faces(setup), s=labels(setup, name), fixed=fixed, networks=not setup.quick, seed=setup.seed)
+    return Judge(
+        faces(setup), s=labels(setup, name), fixed=fixed, networks=not setup.quick, seed=setup.seed
+    )
 
 
 def read_label(setup: Setup, made: Made, name: str) -> Read:
@@ -138,11 +144,13 @@ def read_label(setup: Setup, made: Made, name: str) -> Read:
     kept = setup.shelf / f"{made.digest}-{name}.json"
     if kept.exists():
         return Read(**json.loads(kept.read_text()))
-    start, judge = monotonic(), judge_of(setup, name)
+    start = monotonic()
+    judge = judge_of(setup, name)
     release = Stack(np.load(made.file))
-    best = max(judge.known, key=lambda one: judge.known[one].validation)
+    best = max(judge.known, key=lambda one: judge.known[one].gain)
     found = judge.read(release)
-    fixed, seconds = judge.fixed(release)[best], monotonic() - start
+    fixed = judge.fixed(release)[best]
+    seconds = monotonic() - start
     read = Read(fixed, found.right, found.attacker, found.low, found.high, found.bits, seconds)
     write_json(kept, asdict(read))
     return read
@@ -152,7 +160,10 @@ def make(setup: Setup, way: str) -> list[Made]:
     """Make the releases of one of `WAYS`, or find those of an earlier run."""
     kept = setup.shelf / f"{way}.json"
     if kept.exists():
-        return [Made(**{**one, "file": Path(one["file"])}) for one in json.loads(kept.read_text())["made"]]
+        return [
+            Made(**{**one, "file": Path(one["file"])})
+            for one in json.loads(kept.read_text())["made"]
+        ]
     made = list(WAYS[way](setup))
     write_json(kept, {"made": [{**asdict(one), "file": str(one.file)} for one in made]})
     return made
@@ -175,7 +186,8 @@ def by_fixed(setup: Setup) -> Iterator[Made]:
     ways = ("redact", REDACTED), ("gaussian", NOISED)
     ways = ways[:1] if setup.quick else ways
     for mechanism, shares in ways:
-        start, lam = monotonic(), None if mechanism == "redact" else 1.0
+        start = monotonic()
+        lam = None if mechanism == "redact" else 1.0
         hider = Obfuscator(
             TIDE(PATCH, progress=False, random_state=setup.seed),
             "fixed",
@@ -199,7 +211,8 @@ def by_fixed(setup: Setup) -> Iterator[Made]:
 
 def by_rule(setup: Setup) -> Iterator[Made]:
     """The paper's rule by our density, which was trained on prefixes."""
-    every, start = faces(setup), monotonic()
+    every = faces(setup)
+    start = monotonic()
     tide = TIDE(
         features=PATCH,
         random_state=setup.seed,
@@ -209,7 +222,8 @@ def by_rule(setup: Setup) -> Iterator[Made]:
     density = tide.fit(every.part(True), every.s[every.train]).artefact
     if not isinstance(density, Density):
         raise LowtideError("a finite secret was expected")
-    took, peaks = monotonic() - start, []
+    took = monotonic() - start
+    peaks = []
     for index in np.array_split(np.arange(len(every.s)), -(-len(every.s) // 64)):
         steps = np.asarray(density.conditionals(every.images.read(index)))
         peaks.append(np.abs(steps).max(axis=-1))  # asked once for all ε
@@ -217,21 +231,34 @@ def by_rule(setup: Setup) -> Iterator[Made]:
 
 
 def by_paper(setup: Setup) -> Iterator[Made]:
-    """The same by the paper's network, trained on whole faces and asked about prefixes over a canvas."""
-    every, start = faces(setup), monotonic()
+    """The same by the paper's network, trained on whole faces and asked about prefixes over a
+    canvas.
+    """
+    every = faces(setup)
+    start = monotonic()
     epochs = 1 if setup.quick else setup.epochs
-    critic = paper_images.fit_once(
-        every.part(True), every.s[every.train], setup.shelf, epochs=epochs, batch=BATCH, seed=setup.seed
+    critic = readings.fit_once(
+        every.part(True),
+        every.s[every.train],
+        setup.shelf,
+        epochs=epochs,
+        batch=BATCH,
+        seed=setup.seed,
     )
-    canvas = paper_images.canvases(every.part(True), [setup.fill], seed=setup.seed)[setup.fill]
-    asked, took = critic.asked(PATCH, canvas), monotonic() - start
+    canvas = readings.canvases(every.part(True), [setup.fill], seed=setup.seed)[setup.fill]
+    asked = critic.asked(PATCH, canvas)
+    took = monotonic() - start
     yield from _above(setup, "paper", _peaks(setup, asked), took)
 
 
 def leaking(setup: Setup, some: Ints) -> list[tuple[str, list[Any]]]:
-    """Rows of a sheet: what patches of some faces tell by the paper's network, and their release as in its Fig. 2."""
-    every, grid = faces(setup), Grid(*faces(setup).images.shape, PATCH)
-    peaks, pixels = _peaks(setup, None)[some], every.images.read(some)
+    """Rows of a sheet: what patches of some faces tell by the paper's network, and their release as
+    in its Fig. 2.
+    """
+    every = faces(setup)
+    grid = Grid(*faces(setup).images.shape, PATCH)
+    peaks = _peaks(setup, None)[some]
+    pixels = every.images.read(some)
     few = Faces(Stack(pixels), every.s[some], every.train[some], every.folder)
     tinted = [heat(face, row, grid, most=1.0) for face, row in zip(pixels, peaks, strict=True)]
     released = hide(few, grid, peaks > SHOWN_AT, setup.seed).pixels
@@ -239,19 +266,24 @@ def leaking(setup: Setup, some: Ints) -> list[tuple[str, list[Any]]]:
 
 
 def _peaks(setup: Setup, asked: PaperImages | None) -> Floats32:
-    """What each patch of each face adds at most, (n, m), twenty faces at a time; what an earlier run asked is read."""
-    every, peaks = faces(setup), []
+    """What each patch of each face adds at most, (n, m), twenty faces at a time; what an earlier
+    run asked is read.
+    """
+    every = faces(setup)
+    peaks = []
     for k, index in enumerate(np.array_split(np.arange(len(every.s)), -(-len(every.s) // ASKED))):
         file = setup.shelf / f"prefixes-{setup.fill}-{k}.npy"
         if asked is not None and not file.exists():
-            steps = paper_images.conditionals(asked, Chosen(every.images, index))
-            write_whole(file, paper_images.npy_bytes(np.abs(steps).max(axis=-1)))
+            steps = readings.conditionals(asked, Chosen(every.images, index))
+            write_whole(file, readings.npy_bytes(np.abs(steps).max(axis=-1)))
         peaks.append(np.load(file))
     return np.concatenate(peaks)
 
 
 def _above(setup: Setup, method: str, peaks: Floats32, took: float) -> Iterator[Made]:
-    """Releases with noise of λ = 1 on patches whose density (n, m) given the raw ones before exceeds ε."""
+    """Releases with noise of λ = 1 on patches whose density (n, m) given the raw ones before
+    exceeds ε.
+    """
     every = faces(setup)
     grid = Grid(*every.images.shape, PATCH)
     for epsilon in THRESHOLDS[-1:] if setup.quick else THRESHOLDS:
@@ -262,7 +294,8 @@ def _above(setup: Setup, method: str, peaks: Floats32, took: float) -> Iterator[
 
 def by_rival(setup: Setup) -> Iterator[Made]:
     """The filter learnt against an adversary; it is told the utility."""
-    every, start = faces(setup), monotonic()
+    every = faces(setup)
+    start = monotonic()
     useful = labels(setup, UTILITY)
     few = {"limits": (0.5, 0.1), "epochs": 1, "pretraining": 2, "widths": (8, 16, 32)}
     options: dict[str, Any] = few if setup.quick else {"limits": LIMITS}
@@ -272,7 +305,8 @@ def by_rival(setup: Setup) -> Iterator[Made]:
     for one in filters:
         pixels = one.apply(every.images).stack().pixels
         test = pixels[~every.train]
-        read, used = one.read_secret(test).argmax(axis=1), one.read_utility(test).argmax(axis=1)
+        read = one.read_secret(test).argmax(axis=1)
+        used = one.read_utility(test).argmax(axis=1)
         own = {
             "limit": one.limit,
             "leakage": one.leakage,
@@ -282,11 +316,24 @@ def by_rival(setup: Setup) -> Iterator[Made]:
         yield _keep(setup, "rival", f"k = {one.limit:g}", 0.0, pixels, seconds=took, own=own)
 
 
-WAYS = {"paper": by_paper, "rival": by_rival, "by hand": by_hand, "fixed": by_fixed, "ours": by_rule}
+WAYS = {
+    "paper": by_paper,
+    "rival": by_rival,
+    "by hand": by_hand,
+    "fixed": by_fixed,
+    "ours": by_rule,
+}
 
 
 def _keep(setup: Setup, method: str, setting: str, kept: float, pixels: Any, **more: Any) -> Made:
     """Put a release on the shelf."""
     file = setup.shelf / f"{method}, {setting}.npy"
     np.save(file, pixels)
-    return Made(method, setting, kept, file, hashlib.blake2b(pixels.tobytes(), digest_size=16).hexdigest(), **more)
+    return Made(
+        method,
+        setting,
+        kept,
+        file,
+        hashlib.blake2b(pixels.tobytes(), digest_size=16).hexdigest(),
+        **more,
+    )

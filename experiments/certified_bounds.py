@@ -1,10 +1,10 @@
 """Do bounds from counts hold against every attacker, and do they say something?
 
-Three tables. First: random laws of 2 to 4 classes on 2 to 1,000 cells, shown as they are, noised, or answered at
-random; how often each bound lies below the exact figure of the law, which may happen in 5 % of samples, and how often
-it is better than none. Second: laws whose rows are attacked, too: bound, exact figure and what an attack proves, in
-this order. Third, with --data: the bounds of releases of Adult (secret: sex) and, with statsmodels, of the election
-study (vote).
+Three tables. First: random laws of 2 to 4 classes on 2 to 1,000 cells, shown as they are, noised,
+or answered at random; how often each bound lies below the exact figure of the law, which may happen
+in 5 % of samples, and how often it is better than none. Second: laws whose rows are attacked, too:
+bound, exact figure and what an attack proves, in this order. Third, with --data: the bounds of
+releases of Adult (secret: sex) and, with statsmodels, of the election study (vote).
 """
 
 from __future__ import annotations
@@ -30,10 +30,14 @@ from lowtide.theory.measures import Lifts
 from lowtide.types import Floats, Ints
 
 _FAILURE = 0.05
-_LAWS, _QUICK_LAWS = 10_500, 120  # some samples miss a class and are left out
+# some samples miss a class and are left out
+_LAWS = 10_500
+_QUICK_LAWS = 120
 _SIZES = (100, 300, 1000, 3000, 10_000, 30_000)  # rows; each law is drawn at one of them
 _OUTPUTS = 48  # of a channel of noise: intervals
-_EPSILON, _TAIL = 0.1, 0.4  # of the divergence, and of the pointwise tails
+# of the divergence, and of the pointwise tails
+_EPSILON = 0.1
+_TAIL = 0.4
 _BOUNDS = ("accuracy", "information", "forward", "reverse", "leakage", "cost")
 _WORDS = {
     "accuracy": "right guesses",
@@ -44,12 +48,16 @@ _WORDS = {
     "cost": f"Pr(max −i > {_TAIL})",
 }
 _ATTACKED = (300, 1000, 3000)  # rows of each enumerable law
-_ADULT_COLUMNS, _VOTE_COLUMNS = 14, 9  # to choose from
+# to choose from
+_ADULT_COLUMNS = 14
+_VOTE_COLUMNS = 9
 
 
 @dataclass(frozen=True, eq=False)
 class Law:
-    """A random law: probabilities (|S|, cells), and the channel (cells, outputs) that shows them, if any."""
+    """A random law: probabilities (|S|, cells), and the channel (cells, outputs) that shows them,
+    if any.
+    """
 
     joint: Floats
     shown: str
@@ -62,8 +70,11 @@ class Law:
 
 
 def draw_law(rng: np.random.Generator) -> Law:
-    """A law of 2 to 4 classes on 2 to 1,000 cells: none to strong leakage, even to skewed priors and cells."""
-    classes, cells = int(rng.integers(2, 5)), int(np.exp(rng.uniform(np.log(2), np.log(1000))))
+    """A law of 2 to 4 classes on 2 to 1,000 cells: none to strong leakage, even to skewed priors
+    and cells.
+    """
+    classes = int(rng.integers(2, 5))
+    cells = int(np.exp(rng.uniform(np.log(2), np.log(1000))))
     prior = rng.dirichlet(np.full(classes, rng.choice([0.7, 3.0, 30.0])))
     prior = 0.97 * prior + 0.03 / classes  # a class of less than 1 % has hardly any rows
     base = rng.dirichlet(np.full(cells, rng.choice([0.2, 1.0, 20.0])))
@@ -73,8 +84,12 @@ def draw_law(rng: np.random.Generator) -> Law:
     shown = str(rng.choice(["as it is", "noise", "response"]))
     if shown == "noise":
         edges = np.linspace(0, 1, _OUTPUTS - 1)
-        return Law(joint, shown, channels.gaussian(np.linspace(0, 1, cells), rng.uniform(0.02, 0.5), edges))
-    channel = channels.response(float(rng.uniform(0.1, 0.9)), cells) if shown == "response" else None
+        return Law(
+            joint, shown, channels.gaussian(np.linspace(0, 1, cells), rng.uniform(0.02, 0.5), edges)
+        )
+    channel = (
+        channels.response(float(rng.uniform(0.1, 0.9)), cells) if shown == "response" else None
+    )
     return Law(joint, shown, channel)
 
 
@@ -98,7 +113,9 @@ def bounds(table: Floats, channel: Floats | None = None) -> dict[str, float]:
         "accuracy": counts.accuracy(table, _FAILURE, channel=channel),
         "information": counts.information(table, _FAILURE, channel=channel),
     }
-    found["forward"], found["reverse"] = counts.divergence(table, _EPSILON, _FAILURE, channel=channel)
+    found["forward"], found["reverse"] = counts.divergence(
+        table, _EPSILON, _FAILURE, channel=channel
+    )
     found["leakage"], found["cost"] = counts.pointwise(table, _TAIL, _FAILURE, channel=channel)
     return found
 
@@ -112,23 +129,42 @@ def check_random_laws(number: int, seed: int) -> list[dict[str, object]]:
             law = draw_law(rng)
             truth = exact(law.released)
             prior = law.joint.sum(axis=1)
-            most = {"information": float(-(prior * np.log(prior)).sum()), "forward": 1 - np.exp(_EPSILON) * prior.min()}
+            most = {
+                "information": float(-(prior * np.log(prior)).sum()),
+                "forward": 1 - np.exp(_EPSILON) * prior.min(),
+            }
             n = int(rng.choice(_SIZES))
-            table = rng.multinomial(n, law.joint.ravel() / law.joint.sum()).reshape(law.joint.shape).astype(float)
+            table = (
+                rng.multinomial(n, law.joint.ravel() / law.joint.sum())
+                .reshape(law.joint.shape)
+                .astype(float)
+            )
             if (table.sum(axis=1) > 0).all():  # a class that nobody has seen is refused
                 for name, bound in bounds(table, law.channel).items():
                     known = {"bound": bound, "exact": truth[name], "most": most.get(name, 1.0)}
-                    results.append({"name": name, "n": n, "cells": law.joint.shape[1], "shown": law.shown, **known})
+                    results.append(
+                        {
+                            "name": name,
+                            "n": n,
+                            "cells": law.joint.shape[1],
+                            "shown": law.shown,
+                            **known,
+                        }
+                    )
             tick(k + 1)
     return results
 
 
 def coverage(results: Sequence[dict[str, object]]) -> list[tuple[object, ...]]:
-    """One line per bound: samples, how often it lies below the truth with its interval, how often it says something."""
+    """One line per bound: samples, how often it lies below the truth with its interval, how often
+    it says something.
+    """
     lines: list[tuple[object, ...]] = []
     for name in _BOUNDS:
         some = [one for one in results if one["name"] == name]
-        bound, truth, most = (np.array([one[key] for one in some], dtype=float) for key in ("bound", "exact", "most"))
+        bound, truth, most = (
+            np.array([one[key] for one in some], dtype=float) for key in ("bound", "exact", "most")
+        )
         below = bound < truth - 1e-9
         ends = binomtest(int(below.sum()), len(some)).proportion_ci(0.95, "exact")
         said = bound < most - 1e-9
@@ -158,7 +194,8 @@ def check_attacked_laws(seed: int, *, quick: bool) -> list[dict[str, object]]:
         for k, (name, case, n) in enumerate(jobs):
             x, s = case.world.sample(n, seed=1000 * seed + k)
             table = counts.count_cells(x, s, len(case.world.prior))
-            held, truth = bounds(table), exact(case.world.joint)
+            held = bounds(table)
+            truth = exact(case.world.joint)
             report = attack(x, s, attackers=names, seed=seed, progress=False)
             proven = audit_divergence(report, _EPSILON, failure=_FAILURE, seed=seed)
             shown = {
@@ -179,9 +216,13 @@ def in_order(results: Sequence[dict[str, object]]) -> list[tuple[object, ...]]:
     lines: list[tuple[object, ...]] = []
     for name in dict.fromkeys(one["name"] for one in results):
         some = [one for one in results if one["name"] == name]
-        bound, truth, low = (np.array([one[key] for one in some], dtype=float) for key in ("bound", "exact", "attack"))
+        bound, truth, low = (
+            np.array([one[key] for one in some], dtype=float)
+            for key in ("bound", "exact", "attack")
+        )
         middles = [float(np.median(values)) for values in (low, truth, bound)]
-        below, above = int((bound < truth - 1e-9).sum()), int((low > truth + 1e-9).sum())
+        below = int((bound < truth - 1e-9).sum())
+        above = int((low > truth + 1e-9).sum())
         lines.append((_WORDS[str(name)], len(some), below, above, *middles))
     return lines
 
@@ -193,7 +234,8 @@ def codes(column: Sequence[str]) -> Ints:
 
 @dataclass(frozen=True)
 class Bounded:
-    """A release of a real table: how often a guess is right, blind, by the counts and at most; and nats.
+    """A release of a real table: how often a guess is right, blind, by the counts and at most; and
+    nats.
 
     The last of each is a bound that holds even if these rows chose which columns are shown.
     """
@@ -213,7 +255,8 @@ class Bounded:
 def stated(name: str, table: Floats, columns: int, channel: Any = None) -> Bounded:
     """The bounds of a release chosen from so many columns."""
     shown = table if channel is None else table @ channel
-    n, chosen = table.sum(), _FAILURE / 2.0**columns
+    n = table.sum()
+    chosen = _FAILURE / 2.0**columns
     return Bounded(
         release=name,
         rows=int(n),
@@ -233,8 +276,10 @@ def adult(data: Path) -> list[Bounded]:
     with (data / "adult.csv").open() as file:
         people = list(csv.DictReader(file))
     read = {name: [one[name] for one in people] for name in people[0]}
-    sex, age = codes(read["sex"]), np.array(read["age"], dtype=int)
-    education, race = codes(read["education_num"]), codes(read["race"])
+    sex = codes(read["sex"])
+    age = np.array(read["age"], dtype=int)
+    education = codes(read["education_num"])
+    race = codes(read["race"])
     gain, loss = (np.array(read[name], dtype=int) for name in ("capital_gain", "capital_loss"))
     coarse = np.column_stack([education, gain > 0, loss > 0])
     as_it_is = np.column_stack([education, gain, loss])
@@ -245,34 +290,48 @@ def adult(data: Path) -> list[Bounded]:
             counts.count_cells(np.column_stack([coarse, race, np.minimum(age // 10, 7)]), sex, 2),
             _ADULT_COLUMNS,
         ),
-        stated("education, gain and loss as they are", counts.count_cells(as_it_is, sex, 2), _ADULT_COLUMNS),
+        stated(
+            "education, gain and loss as they are",
+            counts.count_cells(as_it_is, sex, 2),
+            _ADULT_COLUMNS,
+        ),
     ]
     _, group = np.unique(as_it_is, axis=0, return_inverse=True)
     cells, place = np.unique(np.column_stack([group.ravel(), age]), axis=0, return_inverse=True)
     table = counts.count_cells(place.ravel()[:, None], sex, 2)
-    low, high = int(age.min()), int(age.max())
-    years = channels.gaussian(np.arange(low, high + 1), 0.06 * (high - low), np.arange(low, high) + 0.5)
+    low = int(age.min())
+    high = int(age.max())
+    years = channels.gaussian(
+        np.arange(low, high + 1), 0.06 * (high - low), np.arange(low, high) + 0.5
+    )
     groups = sparse.csr_array((np.ones(len(cells)), (np.arange(len(cells)), cells[:, 0])))
     # Each cell goes to its own group and to the years around its age.
     spread = sparse.csr_array(years[cells[:, 1] - low])
     width = years.shape[1]
     rows = np.repeat(np.arange(len(cells)), np.diff(spread.indptr))
     channel = sparse.csr_array(
-        (spread.data, (rows, cells[rows, 0] * width + spread.indices)), shape=(len(cells), groups.shape[1] * width)
+        (spread.data, (rows, cells[rows, 0] * width + spread.indices)),
+        shape=(len(cells), groups.shape[1] * width),
     )
     return [*found, stated("… and age noised by 0.06 of its range", table, _ADULT_COLUMNS, channel)]
 
 
 def election_study() -> list[Bounded]:
-    """Releases of the election study, as the demo reads it; nothing where statsmodels is missing."""
+    """Releases of the election study, as the demo reads it; nothing where statsmodels is
+    missing.
+    """
     try:
-        from statsmodels.datasets import anes96  # noqa: PLC0415 - an extra
+        from statsmodels.datasets import anes96  # an extra
     except ImportError:
         return []
     frame = anes96.load_pandas().data
     vote = frame["vote"].to_numpy(dtype=int)
-    halves = np.column_stack([frame[name] > frame[name].median() for name in ("age", "income", "educ")])
-    raw = frame[["popul", "TVnews", "selfLR", "ClinLR", "DoleLR", "PID", "age", "educ", "income"]].to_numpy()
+    halves = np.column_stack(
+        [frame[name] > frame[name].median() for name in ("age", "income", "educ")]
+    )
+    raw = frame[
+        ["popul", "TVnews", "selfLR", "ClinLR", "DoleLR", "PID", "age", "educ", "income"]
+    ].to_numpy()
     return [
         stated("vote: education in 7", counts.count_cells(frame[["educ"]].to_numpy(), vote, 2), 0),
         stated("vote: age, income, education in halves", counts.count_cells(halves, vote, 2), 0),
@@ -286,7 +345,9 @@ def print_releases(found: Sequence[Bounded]) -> None:
     for one in found:
         shares = (one.blind, one.plug_in, one.accuracy, one.accuracy_any_columns)
         nats = (one.told, one.information, one.information_any_columns)
-        rows.append((one.release, one.rows, one.cells, *(f"{100 * share:.1f}" for share in shares), *nats))
+        rows.append(
+            (one.release, one.rows, one.cells, *(f"{100 * share:.1f}" for share in shares), *nats)
+        )
     head = [
         "release",
         "rows",
@@ -299,7 +360,12 @@ def print_releases(found: Sequence[Bounded]) -> None:
         "at most",
         "any ones",
     ]
-    print_table("Releases of real tables, 95 %", head, rows, note="any columns: if these rows chose which to hide")
+    print_table(
+        "Releases of real tables, 95 %",
+        head,
+        rows,
+        note="any columns: if these rows chose which to hide",
+    )
 
 
 def main() -> None:
@@ -320,7 +386,10 @@ def main() -> None:
             "above by",
         ],
         lines,
-        note=f"{time.perf_counter() - started:.0f} s; above by: median, where it says something, of 25 rows a cell",
+        note=(
+            f"{time.perf_counter() - started:.0f} s; above by: median, where it says something, of"
+            " 25 rows a cell"
+        ),
     )
     attacked = check_attacked_laws(options.seed, quick=options.quick)
     print_table(
@@ -335,7 +404,11 @@ def main() -> None:
     if options.json:
         write_json(
             options.json,
-            {"coverage": lines, "attacked": in_order(attacked), "releases": [asdict(one) for one in releases]},
+            {
+                "coverage": lines,
+                "attacked": in_order(attacked),
+                "releases": [asdict(one) for one in releases],
+            },
         )
 
 

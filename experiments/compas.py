@@ -24,7 +24,13 @@ def main() -> None:
     table = group_races(load(options.data, "compas.csv"))
     train = np.random.default_rng([options.seed, 84]).random(len(table)) < 0.6
     job = task("compas", table, "race", "two_year_recid", train, options.seed)
-    run(job, (0.02,) if options.quick else (0.05, 0.02, 0.01), options.quick, options.json, limit=0.60)
+    run(
+        job,
+        (0.02,) if options.quick else (0.05, 0.02, 0.01),
+        options.quick,
+        options.json,
+        limit=0.60,
+    )
 
 
 if __name__ == "__main__":

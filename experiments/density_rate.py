@@ -1,11 +1,14 @@
-"""How fast the error of TIDE falls with the number of samples, beside the rate of the paper (Thm 4 and Thm 5).
+"""How fast the error of TIDE falls with the number of samples, beside the rate of the paper (Thm 4
+and Thm 5).
 
-Three worlds: Gaussian classes, whose density is smooth; a law on 16 rows of four bits, which can be listed; and an
-exclusive or of signs with flips, whose density jumps, so that it is outside the continuous functions of Theorem 4. For
-each number of samples and each seed, TIDE() is fitted afresh. Errors are |estimate − truth|, both clipped to ±3 nats:
-their mean over rows and classes as the law weighs them, and the largest of all rows and classes, which the theorems are
-about. The 16 rows are all looked at; of the other worlds 10,000 fresh rows. Then the slope of log error against log n,
-with a 95 % interval from a bootstrap over seeds, and the error that the formula of Theorem 5 states for so many rows.
+Three worlds: Gaussian classes, whose density is smooth; a law on 16 rows of four bits, which can be
+listed; and an exclusive or of signs with flips, whose density jumps, so that it is outside the
+continuous functions of Theorem 4. For each number of samples and each seed, TIDE() is fitted
+afresh. Errors are |estimate − truth|, both clipped to ±3 nats: their mean over rows and classes as
+the law weighs them, and the largest of all rows and classes, which the theorems are about. The 16
+rows are all looked at; of the other worlds 10,000 fresh rows. Then the slope of log error against
+log n, with a 95 % interval from a bootstrap over seeds, and the error that the formula of Theorem 5
+states for so many rows.
 """
 
 from __future__ import annotations
@@ -19,8 +22,8 @@ import numpy as np
 import torch
 
 from lowtide import TIDE, worlds
-from lowtide.density.masking import Shape
-from lowtide.density.training import initial_weights
+from lowtide.estimate.masking import Shape
+from lowtide.estimate.training import initial_weights
 from lowtide.interface import Estimate
 from lowtide.report.console import parse_arguments, print_table, write_json
 from lowtide.theory.sample_size import tide, tide_error
@@ -29,21 +32,29 @@ from lowtide.worlds import EnumerableWorld, FiniteWorld
 from plots import Rate, plot_rates
 
 World = FiniteWorld[Floats]
-TRIM, TEST, BOOTSTRAP = 3.0, 10_000, 4000
-_SIZES, _SEEDS = (256, 800, 2600, 8200), 5
-_QUICK_SIZES, _QUICK_SEEDS = (128, 512, 2048), 2
+TRIM = 3.0
+TEST = 10_000
+BOOTSTRAP = 4000
+_SIZES = (256, 800, 2600, 8200)
+_SEEDS = 5
+_QUICK_SIZES = (128, 512, 2048)
+_QUICK_SEEDS = 2
 _BITS = 4
-MEAN, LARGEST = "mean error", "largest error"
+MEAN = "mean error"
+LARGEST = "largest error"
 
 
 def listed_bits() -> EnumerableWorld:
-    """A fair bit and four others: their log-odds are sums over the bits and over neighbouring pairs, with fixed signs.
+    """A fair bit and four others: their log-odds are sums over the bits and over neighbouring
+    pairs, with fixed signs.
 
     No row settles the secret, so every density is finite and lies within the trim.
     """
     atoms = np.array(list(product((0.0, 1.0), repeat=_BITS)))
     signs = 2 * atoms - 1
-    odds = signs @ np.array([0.6, -0.4, 0.3, 0.0]) + (signs[:, :-1] * signs[:, 1:]) @ np.array([0.5, 0.0, -0.5])
+    odds = signs @ np.array([0.6, -0.4, 0.3, 0.0]) + (signs[:, :-1] * signs[:, 1:]) @ np.array(
+        [0.5, 0.0, -0.5]
+    )
     chance = 1 / (1 + np.exp(-odds))
     return EnumerableWorld(atoms, np.stack([1 - chance, chance]) / len(atoms))
 
@@ -81,10 +92,13 @@ class Slope:
 
 
 def errors_of(world: World, n: int, seed: int) -> tuple[float, float]:
-    """The mean and the largest |estimate − truth| of a fit to n rows, which is to fall to 0 (paper, Thm 4)."""
+    """The mean and the largest |estimate − truth| of a fit to n rows, which is to fall to 0 (paper,
+    Thm 4).
+    """
     found = TIDE(trim=TRIM, random_state=seed).fit(*world.sample(n, seed))
     if isinstance(world, EnumerableWorld):
-        rows, weights = world.atoms, world.joint.sum(axis=0)
+        rows = world.atoms
+        weights = world.joint.sum(axis=0)
     else:
         rows = world.sample(TEST, 10_000 + seed).x
         weights = np.full(TEST, 1 / TEST)
@@ -95,7 +109,9 @@ def errors_of(world: World, n: int, seed: int) -> tuple[float, float]:
 
 
 def slope(sizes: Floats, errors: Floats, seed: int) -> Estimate:
-    """The least-squares slope of the log of the mean error (sizes, seeds) against log n, bootstrapped over seeds."""
+    """The least-squares slope of the log of the mean error (sizes, seeds) against log n,
+    bootstrapped over seeds.
+    """
     rng = np.random.default_rng(seed)
     seeds = errors.shape[1]
     drawn = rng.integers(seeds, size=(BOOTSTRAP, seeds))
@@ -118,15 +134,23 @@ def measure(name: str, world: World, sizes: tuple[int, ...], seeds: range) -> Sl
     for k, n in enumerate(sizes):
         for j, seed in enumerate(seeds):
             found[:, k, j] = errors_of(world, n, seed)
-        print(f"  {name:28s} n = {n:6d}: mean {found[0, k].mean():.4f}, largest {found[1, k].mean():.4f}", flush=True)
+        print(
+            f"  {name:28s} n = {n:6d}: mean {found[0, k].mean():.4f}, largest"
+            f" {found[1, k].mean():.4f}",
+            flush=True,
+        )
     both = dict(zip((MEAN, LARGEST), found, strict=True))
-    parameters, logs = weights_of(world), np.log(sizes)
+    parameters = weights_of(world)
+    logs = np.log(sizes)
     stated = [tide_error(n, parameters=parameters, trim=TRIM) for n in sizes]
     return Slope(
         name,
         parameters,
         {which: errors.tolist() for which, errors in both.items()},
-        {which: slope(np.array(sizes, dtype=float), errors, seeds.start) for which, errors in both.items()},
+        {
+            which: slope(np.array(sizes, dtype=float), errors, seeds.start)
+            for which, errors in both.items()
+        },
         stated,
         float(np.polyfit(logs, np.log(stated), 1)[0]),
         tide(2 * TRIM, parameters=parameters, trim=TRIM),
@@ -141,19 +165,35 @@ def show(rows: list[Slope], sizes: tuple[int, ...], seeds: int) -> None:
         for which in (MEAN, LARGEST)
     ]
     stated = [[row.law, "Theorem 5", *row.stated] for row in rows]
-    print_table(f"Errors in nats, averaged over {seeds} seeds", ["law", "", *map(str, sizes)], [*errors, *stated])
+    print_table(
+        f"Errors in nats, averaged over {seeds} seeds",
+        ["law", "", *map(str, sizes)],
+        [*errors, *stated],
+    )
     slopes = [
         [
             row.law,
-            *(f"{found.value:.2f} [{found.low:.2f}, {found.high:.2f}]" for found in row.slopes.values()),
+            *(
+                f"{found.value:.2f} [{found.low:.2f}, {found.high:.2f}]"
+                for found in row.slopes.values()
+            ),
             row.stated_slope,
             row.parameters,
             row.vacuous_below,
         ]
         for row in rows
     ]
-    columns = ["law", f"slope, {MEAN}", f"slope, {LARGEST}", "slope, Theorem 5", "weights d", "vacuous below n"]
-    print_table("Slope of log error against log n, with its 95 % interval over seeds", columns, slopes)
+    columns = [
+        "law",
+        f"slope, {MEAN}",
+        f"slope, {LARGEST}",
+        "slope, Theorem 5",
+        "weights d",
+        "vacuous below n",
+    ]
+    print_table(
+        "Slope of log error against log n, with its 95 % interval over seeds", columns, slopes
+    )
 
 
 def draw(rows: list[Slope], sizes: tuple[int, ...], path: Path) -> None:
@@ -166,7 +206,13 @@ def draw(rows: list[Slope], sizes: tuple[int, ...], path: Path) -> None:
         }
         for row in rows
     }
-    plot_rates(panels, path, horizontal="samples n", vertical="error in nats", title="Error of TIDE against samples")
+    plot_rates(
+        panels,
+        path,
+        horizontal="samples n",
+        vertical="error in nats",
+        title="Error of TIDE against samples",
+    )
 
 
 def main() -> None:

@@ -1,12 +1,14 @@
 """The exact law of what a fitted redraw plan releases of a world whose rows can be listed.
 
-A plan is frozen: which models answer for a row follows from its values and its secret, how often a value is kept from
-what the row has released, and what it is replaced by from the law of proposals of a leaf. Draws are keyed by row and
-independent from step to step, so the release of one row of the world is a Markov chain over all rows that can be
-written with the values of its columns, and its law is a product of small matrices.
+A plan is frozen: which models answer for a row follows from its values and its secret, how often a
+value is kept from what the row has released, and what it is replaced by from the law of proposals
+of a leaf. Draws are keyed by row and independent from step to step, so the release of one row of
+the world is a Markov chain over all rows that can be written with the values of its columns, and
+its law is a product of small matrices.
 
-Only plans without a budget have such a law here: with one, the limits of a step are found from the proposals
-themselves, and a row remembers them to the end. There `sampled` draws a large release instead.
+Only plans without a budget have such a law here: with one, the limits of a step are found from the
+proposals themselves, and a row remembers them to the end. There `sampled` draws a large release
+instead.
 """
 
 from __future__ import annotations
@@ -45,8 +47,8 @@ class FittedRelease:
     Attributes:
         law: `P(y | s)`.
         changed: (passes, m) the share of the rows in which a step changes each feature.
-        variation: (passes, m) `Σ_s p(s) TV` between the law of each feature before a step and after it, given what was
-            released: what a step must at least change.
+        variation: (passes, m) `Σ_s p(s) TV` between the law of each feature before a step and after
+            it, given what was released: what a step must at least change.
         kept: (m,) the share of the rows whose released value is their own.
     """
 
@@ -76,8 +78,8 @@ class _Grid:
         for j, own in enumerate(columns.coded):
             if own.has_ranges:
                 raise LowtideError(
-                    f"column {own.name!r} has numbers too rare to be drawn as they are, and so no exact law; write "
-                    "its values as texts, or draw more rows"
+                    f"column {own.name!r} has numbers too rare to be drawn as they are, and so no"
+                    " exact law; write its values as texts, or draw more rows"
                 )
             drawn = own.draw(np.arange(own.cells - 1), np.zeros(own.cells - 1))
             values.append(np.unique(np.concatenate([drawn, atoms[:, j]])))
@@ -104,13 +106,22 @@ def exact(policy: RedrawPolicy, world: EnumerableWorld, rows: pa.Table) -> Fitte
         world: the law of the rows.
         rows: the atoms of the world as a table.
     """
-    columns, atoms = policy.columns, policy.codes(rows)
+    columns = policy.columns
+    atoms = policy.codes(rows)
     if columns.width != 0 or columns.kept:
-        raise LowtideError("only plans with a budget of 0 that keep no column have an exact law here; use sampled()")
+        raise LowtideError(
+            "only plans with a budget of 0 that keep no column have an exact law here; use"
+            " sampled()"
+        )
     grid = _Grid.of(columns, atoms)
     start = grid.find(atoms, list(range(atoms.shape[1])))
     given = world.joint / world.prior[:, None]
-    fold = np.stack([folds_of(atoms, np.full(len(atoms), s), columns.folds, columns.seed) for s in range(len(given))])
+    fold = np.stack(
+        [
+            folds_of(atoms, np.full(len(atoms), s), columns.folds, columns.seed)
+            for s in range(len(given))
+        ]
+    )
     mass = np.zeros((*given.shape, len(grid.rows)))  # P(atom, row | s)
     mass[:, np.arange(len(atoms)), start] = given
     changed = np.zeros((len(columns.passes), atoms.shape[1]))
@@ -120,28 +131,44 @@ def exact(policy: RedrawPolicy, world: EnumerableWorld, rows: pa.Table) -> Fitte
         for step in steps:
             after, moved = _follow(step, grid, past, mass, fold)
             changed[number, list(step.columns)] = float(world.prior @ moved)
-            variation[number, list(step.columns)] = _variation(step, grid, past, world.prior, mass, after)
-            mass, past = after, [*past, *step.columns]
+            variation[number, list(step.columns)] = _variation(
+                step, grid, past, world.prior, mass, after
+            )
+            mass = after
+            past = [*past, *step.columns]
     own = grid.codes[None, :, :] == atoms[:, None, :]
     kept = np.einsum("s,sar,arj->j", world.prior, mass, own)
     return FittedRelease(ExactRelease(world.prior, mass.sum(axis=1)), changed, variation, kept)
 
 
-def _follow(step: FeatureStep, grid: _Grid, past: list[int], mass: Floats, fold: Ints) -> tuple[Floats, Floats]:
-    """Release the next feature: the new mass, and the share of each class that is changed, (|S|,)."""
+def _follow(
+    step: FeatureStep, grid: _Grid, past: list[int], mass: Floats, fold: Ints
+) -> tuple[Floats, Floats]:
+    """Release the next feature: the new mass, and the share of each class that is changed,
+    (|S|,).
+    """
     own = list(step.columns)
-    n, classes = len(grid.rows), len(mass)
+    n = len(grid.rows)
+    classes = len(mass)
     nothing = np.zeros((n, 0), dtype=np.intp)  # no column has ranges
-    asked = Question(grid.codes[:, past], nothing, grid.codes[:, own], np.zeros((n, len(own)), dtype=np.intp))
-    unknown = (np.column_stack([one.cell(asked.codes[:, j]) for j, one in enumerate(step.density.own)]) < 0).any(axis=1)
+    asked = Question(
+        grid.codes[:, past], nothing, grid.codes[:, own], np.zeros((n, len(own)), dtype=np.intp)
+    )
+    unknown = (
+        np.column_stack([one.cell(asked.codes[:, j]) for j, one in enumerate(step.density.own)]) < 0
+    ).any(axis=1)
     points = np.arange(len(step.donors.points))
     if len(points) > PROPOSALS:
-        raise LowtideError(f"a feature has {len(points)} points; beyond {PROPOSALS} proposals are drawn, use sampled()")
+        raise LowtideError(
+            f"a feature has {len(points)} points; beyond {PROPOSALS} proposals are drawn, use"
+            " sampled()"
+        )
     drawn = grid.find(step.donors.draw(step.density.own, points, np.zeros(len(points)))[0], own)
     rest = np.arange(n) - grid.rows[:, own] @ grid.strides[own]
     target = rest[:, None] + drawn  # (rows, points) the row that each point makes
     law = np.diff(step.donors.chances[step.donors.leaves(asked.past)], axis=1, prepend=0.0)
-    after, moved = np.zeros_like(mass), np.zeros(classes)
+    after = np.zeros_like(mass)
+    moved = np.zeros(classes)
     for k in range(len(step.density.folds)):
         told = step.density.about(asked, np.full(n, k))
         for s in range(classes):
@@ -160,7 +187,9 @@ def _follow(step: FeatureStep, grid: _Grid, past: list[int], mass: Floats, fold:
     return after, moved
 
 
-def _variation(step: FeatureStep, grid: _Grid, past: list[int], prior: Floats, before: Floats, after: Floats) -> float:
+def _variation(
+    step: FeatureStep, grid: _Grid, past: list[int], prior: Floats, before: Floats, after: Floats
+) -> float:
     """`Σ_s p(s) TV` of a feature before and after a step, given what was released before it."""
     seen = [*past, *step.columns]
     number = np.unique(grid.rows[:, seen], axis=0, return_inverse=True)[1].ravel()
@@ -179,7 +208,8 @@ def fitted(table: pa.Table, secret: Ints, *, budget: float = 0.0, seed: int = 0)
     """
     frame = nw.from_native(table, eager_only=True)
     coded = tuple(CodedColumn.learn(frame.get_column(name)) for name in frame.columns)
-    codes, n = codes_of(coded, table), len(secret)
+    codes = codes_of(coded, table)
+    n = len(secret)
     counts = Frequencies(coded)
     counts.add(codes)
     told = [mutual_info_score(own.cell(codes[:, j]), secret) for j, own in enumerate(coded)]
@@ -203,12 +233,16 @@ class _Remembered(StepDensity):
 
     def about(self, asked: Question, fold: Ints) -> Floats:
         rows = np.column_stack([asked.rows(), fold])
-        marks = rows @ np.random.default_rng(0).standard_normal(rows.shape[1])  # equal only for equal rows
+        marks = rows @ np.random.default_rng(0).standard_normal(
+            rows.shape[1]
+        )  # equal only for equal rows
         _, first, place = np.unique(marks, return_index=True, return_inverse=True)
         return super().about(asked.take(first), fold[first])[place.ravel()]
 
 
-def sampled(policy: RedrawPolicy, world: EnumerableWorld, rows: pa.Table, n: int, seed: int) -> tuple[Floats, float]:
+def sampled(
+    policy: RedrawPolicy, world: EnumerableWorld, rows: pa.Table, n: int, seed: int
+) -> tuple[Floats, float]:
     """Counts of what n rows release, (|S|, outcomes), and the share of the cells that are changed.
 
     Args:
@@ -218,8 +252,12 @@ def sampled(policy: RedrawPolicy, world: EnumerableWorld, rows: pa.Table, n: int
         n: how many rows are drawn.
         seed: of the rows and of the key.
     """
-    columns, atoms = policy.columns, policy.codes(rows)
-    passes = tuple(tuple(replace(step, density=_remembered(step.density)) for step in one) for one in columns.passes)
+    columns = policy.columns
+    atoms = policy.codes(rows)
+    passes = tuple(
+        tuple(replace(step, density=_remembered(step.density)) for step in one)
+        for one in columns.passes
+    )
     quick = replace(columns, passes=passes)
     rng = np.random.default_rng([seed, 0x5A])
     noise = KeyedNoise(rng.bytes(KEY_BYTES))
@@ -227,7 +265,9 @@ def sampled(policy: RedrawPolicy, world: EnumerableWorld, rows: pa.Table, n: int
     changed = 0.0
     for start in range(0, n, _ROWS_AT_ONCE):
         size = min(_ROWS_AT_ONCE, n - start)
-        s, atom = np.divmod(rng.choice(world.joint.size, size=size, p=world.joint.ravel()), world.joint.shape[1])
+        s, atom = np.divmod(
+            rng.choice(world.joint.size, size=size, p=world.joint.ravel()), world.joint.shape[1]
+        )
         ids = row_ids(np.arange(start, start + size), size)
         drawn = quick.release(atoms[atom], Frequencies(columns.coded), s, ids, noise)
         changed += float(drawn.changed.sum())
@@ -242,4 +282,6 @@ def _counted(codes: Floats, s: Ints) -> tuple[Floats, Ints, Ints]:
 
 
 def _remembered(density: StepDensity) -> StepDensity:
-    return _Remembered(**{name: getattr(density, name) for name in StepDensity.__dataclass_fields__})
+    return _Remembered(
+        **{name: getattr(density, name) for name in StepDensity.__dataclass_fields__}
+    )

@@ -1,9 +1,9 @@
 """TIDE on finite secrets: error against exact densities, and how often its intervals hold.
 
-Seven laws, 2,000 training rows each, the same TIDE() call; the error is the mean of |estimate − truth| at the true
-class over 5,000 fresh rows, both clipped to ±3: for whole rows, random subsets of the features, and random prefixes.
-Then the two laws of raw bits, and the share of repetitions in which the 95 % interval of the information holds the
-truth.
+Seven laws, 2,000 training rows each, the same TIDE() call; the error is the mean of |estimate −
+truth| at the true class over 5,000 fresh rows, both clipped to ±3: for whole rows, random subsets
+of the features, and random prefixes. Then the two laws of raw bits, and the share of repetitions in
+which the 95 % interval of the information holds the truth.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ from lowtide.worlds import FiniteWorld
 from peers.estimators import Classifier, Neighbours
 
 World = FiniteWorld[Floats]
-TRIM, TRAIN, TEST = 3.0, 2000, 5000
+TRIM = 3.0
+TRAIN = 2000
+TEST = 5000
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,9 @@ def laws() -> dict[str, World]:
     return {
         "shift 1, d=1": worlds.shifted_gaussian(2),
         "shift 1, 3 of 10": worlds.shifted_gaussian(2, dimension=10, moved=3),
-        "shift 1, 3 of 10, 20/80": worlds.shifted_gaussian(2, dimension=10, moved=3, prior=[0.8, 0.2]),
+        "shift 1, 3 of 10, 20/80": worlds.shifted_gaussian(
+            2, dimension=10, moved=3, prior=[0.8, 0.2]
+        ),
         "shift .3, 3 of 10": worlds.shifted_gaussian(2, dimension=10, moved=3, shift=0.3),
         "independent, d=10": worlds.shifted_gaussian(2, dimension=10, moved=0),
         "XOR, 10 % flips, d=2": worlds.gaussian_xor(2),
@@ -54,7 +58,9 @@ def laws() -> dict[str, World]:
 def error(estimate: Floats, truth: Floats, s: Ints) -> float:
     """Mean |estimate − truth| at the true class, both trimmed."""
     at = np.arange(len(s)), s
-    return float(np.abs(np.clip(estimate[at], -TRIM, TRIM) - np.clip(truth[at], -TRIM, TRIM)).mean())
+    return float(
+        np.abs(np.clip(estimate[at], -TRIM, TRIM) - np.clip(truth[at], -TRIM, TRIM)).mean()
+    )
 
 
 def measure(name: str, world: World, seeds: range) -> Row:
@@ -63,7 +69,8 @@ def measure(name: str, world: World, seeds: range) -> Row:
     for seed in seeds:
         x, s = world.sample(TRAIN, seed)
         fresh, secret = world.sample(TEST, 10_000 + seed)
-        truth, m = world.density(fresh), len(world.features)
+        truth = world.density(fresh)
+        m = len(world.features)
         start = time.perf_counter()
         tide = TIDE(random_state=seed).fit(x, s)
         seconds = time.perf_counter() - start
@@ -74,7 +81,10 @@ def measure(name: str, world: World, seeds: range) -> Row:
             error(rival.fit(x, s).density(fresh), truth, secret)
             for rival in (Classifier(trim=TRIM), Neighbours(trim=TRIM))
         ]
-        partial = [error(tide.observed(fresh, seen), world.observed(fresh, seen), secret) for seen in (subset, prefix)]
+        partial = [
+            error(tide.observed(fresh, seen), world.observed(fresh, seen), secret)
+            for seen in (subset, prefix)
+        ]
         own = error(tide.density(fresh), truth, secret)
         found.append([error(np.zeros_like(truth), truth, secret), *rivals, own, *partial, seconds])
     return Row(name, *map(float, np.mean(found, axis=0)))
@@ -108,9 +118,23 @@ def main() -> None:
         rows.append(measure(name, world, seeds))
         print(f"  {name:26s} {rows[-1].tide:.3f}", flush=True)
     fields = ("zero", "trees", "neighbours", "tide", "subsets", "prefixes", "seconds")
-    mean = ["mean of 7", *(float(np.mean([getattr(row, field) for row in rows])) for field in fields)]
-    columns = ["law", "g = 0", "boosted trees", "neighbours", "TIDE", "TIDE, subsets", "TIDE, prefixes", "s a fit"]
-    print_table("Error of the density", columns, [*(list(asdict(row).values()) for row in rows), mean])
+    mean = [
+        "mean of 7",
+        *(float(np.mean([getattr(row, field) for row in rows])) for field in fields),
+    ]
+    columns = [
+        "law",
+        "g = 0",
+        "boosted trees",
+        "neighbours",
+        "TIDE",
+        "TIDE, subsets",
+        "TIDE, prefixes",
+        "s a fit",
+    ]
+    print_table(
+        "Error of the density", columns, [*(list(asdict(row).values()) for row in rows), mean]
+    )
     parity = {m: bits(m, options.seed) for m in (2, 3)}
     print_table(
         "Worst error of a conditional density, raw bits",

@@ -1,8 +1,10 @@
-"""What an attacker is left with against what is kept, for our policies and every rival, on three worlds.
+"""What an attacker is left with against what is kept, for our policies and every rival, on three
+worlds.
 
-Each way to hide learns from reference rows; fresh rows are then released and attacked by all retrained attackers. The
-figure shows the strongest attacker's bits against the share of values that are kept as they were. Erasers that move
-every cell a little keep none of them: their distortion stands in the table and in the JSON.
+Each way to hide learns from reference rows; fresh rows are then released and attacked by all
+retrained attackers. The figure shows the strongest attacker's bits against the share of values that
+are kept as they were. Erasers that move every cell a little keep none of them: their distortion
+stands in the table and in the JSON.
 """
 
 from __future__ import annotations
@@ -26,7 +28,9 @@ from peers.hiders import MutualInformation, RandomFeatures, Rival, UniformNoise
 from plots import Series, plot_frontiers
 
 Way = tuple[str, str, Floats, float]
-"""A way to hide, its setting, the fresh rows as it releases them, and the share of values it keeps as they were."""
+"""A way to hide, its setting, the fresh rows as it releases them, and the share of values it keeps
+as they were.
+"""
 
 OURS = ("fixed", "sequential")
 PAPER = "the paper's rule"
@@ -61,15 +65,21 @@ class Rows:
 
 
 def laws() -> dict[str, World[Floats]]:
-    """Three worlds: correlated copies of a signal, a pure interaction, a survey of noisy and neutral bits."""
+    """Three worlds: correlated copies of a signal, a pure interaction, a survey of noisy and
+    neutral bits.
+    """
     covariance = np.eye(8)
     covariance[:3, :3] = 0.8 + 0.2 * np.eye(3)
     bits = worlds.redundant_bit(4, flip=0.25)
     neutral = np.array(np.meshgrid(*[[0.0, 1.0]] * 4)).reshape(4, -1).T
     atoms = np.array([[*atom, *extra] for atom in bits.atoms for extra in neutral])
-    survey = worlds.EnumerableWorld(atoms, np.repeat(bits.joint, len(neutral), axis=1) / len(neutral))
+    survey = worlds.EnumerableWorld(
+        atoms, np.repeat(bits.joint, len(neutral), axis=1) / len(neutral)
+    )
     return {
-        "correlated copies (Gaussian)": worlds.shifted_gaussian(2, covariance, dimension=8, moved=3, shift=1.5),
+        "correlated copies (Gaussian)": worlds.shifted_gaussian(
+            2, covariance, dimension=8, moved=3, shift=1.5
+        ),
         "interaction (XOR of two signs)": worlds.gaussian_xor(8),
         "survey of bits (noisy copies)": survey,
     }
@@ -95,21 +105,35 @@ def judge(method: str, setting: str, rows: Rows, released: Floats, kept: float) 
 
 def ours(rows: Rows, quick: bool) -> Iterator[Way]:
     """Releases of our policies, and of the paper's."""
-    steps, ids = 200 if quick else 600, np.arange(len(rows.fresh))
+    steps = 200 if quick else 600
+    ids = np.arange(len(rows.fresh))
     tide = partial(TIDE, max_steps=steps, progress=False, random_state=rows.seed)
     fixed = Obfuscator(tide(), "fixed", budget=0.005, progress=False).fit(rows.x, rows.s)
     if not isinstance(fixed.policy_, FixedColumns):
         raise TypeError("a fixed policy was asked for")
     for hidden in (*(point.hidden for point in fixed.policy_.curve), fixed.policy_.hidden):
-        yield "fixed", f"{hidden.sum()} hidden", np.where(hidden, 0.0, rows.fresh), float((~hidden).mean())
+        yield (
+            "fixed",
+            f"{hidden.sum()} hidden",
+            np.where(hidden, 0.0, rows.fresh),
+            float((~hidden).mean()),
+        )
     for budget in (0.01, 0.1) if quick else (0.003, 0.03, 0.12, 0.2):
         policy = Obfuscator(tide(), "sequential", budget=budget, progress=False).fit(rows.x, rows.s)
         kept = float((~policy.flags(rows.fresh)).mean())
         yield "sequential", f"budget {budget:g} nat", policy.transform(rows.fresh), kept
     for epsilon in (0.2,) if quick else (0.05, 0.2, 0.5):
-        policy = Obfuscator(tide(), "paper", "gaussian", epsilon=epsilon, lam=1.0, progress=False).fit(rows.x, rows.s)
+        policy = Obfuscator(
+            tide(), "sequential", "gaussian", past="raw", epsilon=epsilon, lam=1.0, progress=False
+        )
+        policy.fit(rows.x, rows.s)
         released = policy.transform(rows.fresh, ids=ids)
-        yield PAPER, f"ε = {epsilon:g}", released, float((~policy.flags(rows.fresh, ids=ids)).mean())
+        yield (
+            PAPER,
+            f"ε = {epsilon:g}",
+            released,
+            float((~policy.flags(rows.fresh, ids=ids)).mean()),
+        )
 
 
 def rivals(rows: Rows, quick: bool) -> Iterator[Way]:
@@ -131,10 +155,12 @@ def rivals(rows: Rows, quick: bool) -> Iterator[Way]:
 
 
 def shortfall(releases: list[Release], others: Collection[str]) -> float:
-    """By how many bits some others lie below our frontier at the worst place: 0 when it is on or outside all of them.
+    """By how many bits some others lie below our frontier at the worst place: 0 when it is on or
+    outside all of them.
 
-    Two policies can be mixed, each row by one of them at random: that keeps and tells what lies between. So our
-    frontier is the lower convex hull of our points, nothing kept and nothing told among them.
+    Two policies can be mixed, each row by one of them at random: that keeps and tells what lies
+    between. So our frontier is the lower convex hull of our points, nothing kept and nothing told
+    among them.
     """
     points = sorted([(0.0, 0.0), *((r.kept, r.bits) for r in releases if r.method in OURS)])
     hull: list[tuple[float, float]] = []
@@ -143,7 +169,8 @@ def shortfall(releases: list[Release], others: Collection[str]) -> float:
             hull.pop()
         hull.append((x, y))
     kept, bits = zip(*hull, strict=True)
-    # Above everything we kept there is nothing to compare; hiding more of a release never tells more.
+    # Above everything we kept there is nothing to compare; hiding more of a release never tells
+    # more.
     best = np.minimum.accumulate(np.array(bits)[::-1])[::-1]
     gaps = [float(np.interp(r.kept, kept, best)) - r.bits for r in releases if r.method in others]
     return max(0.0, *gaps)
@@ -159,10 +186,20 @@ def run(name: str, world: World[Floats], seed: int, quick: bool) -> list[Release
     n = 1000 if quick else 4000
     rows = Rows(*world.sample(n, seed=seed), *world.sample(2 * n, seed=seed + 1_000_000), seed)
     ways = (*ours(rows, quick), *rivals(rows, quick))
-    releases = [judge(method, setting, rows, released, kept) for method, setting, released, kept in ways]
+    releases = [
+        judge(method, setting, rows, released, kept) for method, setting, released, kept in ways
+    ]
     print_table(
         f"{name}: {world.information() / np.log(2):.3f} bits before hiding",
-        ["way to hide", "setting", "kept", "distortion", "bits left, interval", "accuracy", "best attacker"],
+        [
+            "way to hide",
+            "setting",
+            "kept",
+            "distortion",
+            "bits left, interval",
+            "accuracy",
+            "best attacker",
+        ],
         [
             (
                 r.method,
@@ -175,8 +212,10 @@ def run(name: str, world: World[Floats], seed: int, quick: bool) -> list[Release
             )
             for r in releases
         ],
-        note=f"At the worst place our frontier lies {shortfall(releases, RIVALS):.4f} bits above a rival's point, and "
-        f"{shortfall(releases, [PAPER]):.4f} above one of the paper's rule.",
+        note=(
+            f"At the worst place our frontier lies {shortfall(releases, RIVALS):.4f} bits above a"
+            f" rival's point, and {shortfall(releases, [PAPER]):.4f} above one of the paper's rule."
+        ),
     )
     return releases
 
@@ -210,11 +249,18 @@ def main() -> None:
         summary = {
             "worst_gap_bits": worst,
             "on_or_outside": {name: gap <= _NOISE for name, gap in worst.items()},
-            "worst_gap_bits_of_the_papers_rule": {name: shortfall(r, [PAPER]) for name, r in found.items()},
+            "worst_gap_bits_of_the_papers_rule": {
+                name: shortfall(r, [PAPER]) for name, r in found.items()
+            },
         }
         write_json(
             options.json,
-            {**summary, "releases": {name: [asdict(r) for r in releases] for name, releases in found.items()}},
+            {
+                **summary,
+                "releases": {
+                    name: [asdict(r) for r in releases] for name, releases in found.items()
+                },
+            },
         )
 
 

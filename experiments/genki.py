@@ -1,10 +1,12 @@
-"""GENKI-4K (paper, Table 1 and Fig. 1): the paper's estimator at its word, every fill and reading, and ours beside it.
+"""GENKI-4K (paper, Table 1 and Fig. 1): the paper's estimator at its word, every fill and reading,
+and ours beside it.
 
-The rule hides a patch by noise of λ = 1 where what it adds to the raw patches before it exceeds ε. The paper's network
-is trained on whole faces once, and then asked about prefixes of all patch sizes; what it is shown in place of patches
-still to come, the paper does not say. Ours is trained on prefixes. Releases are read by the paper's attacker, its
-network trained on clean faces, and by one retrained on each release: ridge regression on edges, light enough for
-hundreds of them. Patch sizes are those of 64×64 pixels; faces brought to 32×32 have patches half as wide.
+The rule hides a patch by noise of λ = 1 where what it adds to the raw patches before it exceeds ε.
+The paper's network is trained on whole faces once, and then asked about prefixes of all patch
+sizes; what it is shown in place of patches still to come, the paper does not say. Ours is trained
+on prefixes. Releases are read by the paper's attacker, its network trained on clean faces, and by
+one retrained on each release: ridge regression on edges, light enough for hundreds of them. Patch
+sizes are those of 64×64 pixels; faces brought to 32×32 have patches half as wide.
 """
 
 from __future__ import annotations
@@ -21,16 +23,16 @@ import numpy as np
 
 from common import contact_sheet
 from image_frontiers import THRESHOLDS, Faces, fit, hide, kept_by, load
-from lowtide.density.objectives import fingerprint
 from lowtide.errors import LowtideError
+from lowtide.estimate.objectives import fingerprint
 from lowtide.files import write_whole
 from lowtide.images.attackers import Album
 from lowtide.images.encoder import Grid, Stack
 from lowtide.images.heatmaps import heat
-from lowtide.images.paper import PaperImages
 from lowtide.report.console import parse_arguments, print_table, write_json
 from lowtide.types import Floats, Floats32, Pixels
-from peers import paper_images
+from paper import readings
+from paper.images import PaperImages
 from peers.light_attacker import PaperAttacker, right_by_edges, right_unclipped
 
 SIDE = 64  # pixels of the paper's faces, which patch sizes refer to
@@ -42,8 +44,12 @@ PAPER = {  # Table 1 of the paper, accuracies in percent of an attacker that was
     4: (50.60, 65.06, 75.23, 83.89),
     2: (50.64, 62.25, 68.59, 80.26),
 }
-PAPER_CLEAN, PAPER_LOWER, PAPER_GUESS, PAPER_BITS = 92.04, 50.58, 50.41, 0.594
-OURS, AVERAGED = "ours", "finest mean map, relative, averaged"
+PAPER_CLEAN = 92.04
+PAPER_LOWER = 50.58
+PAPER_GUESS = 50.41
+PAPER_BITS = 0.594
+OURS = "ours"
+AVERAGED = "finest mean map, relative, averaged"
 BATCH = 256  # of the paper's recipe
 FINE_SHARE = 1 / 3  # of the faces asked about, for the smallest patches: they take most of the time
 SHOWN = 10  # faces on the sheet
@@ -61,7 +67,8 @@ class Cell:
         flagged: share of pixels that were hidden.
         fixed: the paper's attacker, on images in bytes.
         unclipped: the same where the noise is neither clipped nor rounded.
-        retrained: ridge regression on edges, trained on the release; `None` for other readings than Definition 2.
+        retrained: ridge regression on edges, trained on the release; `None` for other readings than
+            Definition 2.
     """
 
     fill: str
@@ -79,7 +86,7 @@ def main() -> None:
     options = arguments()
     size = options.size
     faces = load(options.data, "smile", size=(size, size), most=400 if options.quick else None)
-    critic = paper_images.fit_once(
+    critic = readings.fit_once(
         faces.part(True),
         faces.s[faces.train],
         options.work,
@@ -89,14 +96,14 @@ def main() -> None:
         cut=options.cut,
         seed=options.seed,
     )
-    literal = paper_images.bits(critic, faces.part(False), faces.s[~faces.train])
+    literal = readings.bits(critic, faces.part(False), faces.s[~faces.train])
     bits = {"the paper's network": literal}
     print(f"the paper's network: {literal:.3f} bits on the test faces", file=sys.stderr, flush=True)
     attacker = PaperAttacker(faces, options.work, options.seed)
     every, fewer = (asked(faces, options.test, options.train, share) for share in (1.0, FINE_SHARE))
     table = Table(faces, every, attacker, options.seed)
     tables = dict.fromkeys(PATCHES, table) | {2: Table(faces, fewer, attacker, options.seed)}
-    fills = paper_images.canvases(faces.part(True), options.fills, seed=options.seed)
+    fills = readings.canvases(faces.part(True), options.fills, seed=options.seed)
     patches = [patch for patch in PATCHES if patch >= options.finest and patch * size // SIDE >= 1]
     maps: dict[tuple[str, int], Floats32] = {}
     for fill, canvas in fills.items():
@@ -119,28 +126,66 @@ def main() -> None:
     if options.figure is not None:
         draw(tables, maps, options.figure)
     if options.json is not None:
-        found = {"bits": bits, "clean": table.half(False), "lower half": table.half(True), "guess": table.guess}
-        write_json(options.json, {**found, "cells": [asdict(cell) for cell in cells], "paper": PAPER_BITS})
+        found = {
+            "bits": bits,
+            "clean": table.half(False),
+            "lower half": table.half(True),
+            "guess": table.guess,
+        }
+        write_json(
+            options.json, {**found, "cells": [asdict(cell) for cell in cells], "paper": PAPER_BITS}
+        )
 
 
 def arguments() -> argparse.Namespace:
     """The options of every experiment, and those of this one."""
     own = argparse.ArgumentParser(add_help=False, usage=argparse.SUPPRESS)
-    own.add_argument("--size", type=int, default=SIDE, help="pixels the faces are brought to, 64 or 32")
+    own.add_argument(
+        "--size", type=int, default=SIDE, help="pixels the faces are brought to, 64 or 32"
+    )
     own.add_argument("--epochs", type=int, default=100, help="of the paper's network")
-    own.add_argument("--rate", type=float, default=None, help="its step size (the paper's is 0.0001)")
-    own.add_argument("--cut", action="store_true", help="train it on prefixes as well, not on whole faces only")
-    own.add_argument("--fills", nargs="+", default=paper_images.FILLS, help="what it sees of patches still to come")
-    own.add_argument("--test", type=int, default=None, help="test faces that are released (default: all)")
-    own.add_argument("--train", type=int, default=None, help="training faces, for retrained attackers (default: all)")
+    own.add_argument(
+        "--rate", type=float, default=None, help="its step size (the paper's is 0.0001)"
+    )
+    own.add_argument(
+        "--cut", action="store_true", help="train it on prefixes as well, not on whole faces only"
+    )
+    own.add_argument(
+        "--fills", nargs="+", default=readings.FILLS, help="what it sees of patches still to come"
+    )
+    own.add_argument(
+        "--test", type=int, default=None, help="test faces that are released (default: all)"
+    )
+    own.add_argument(
+        "--train",
+        type=int,
+        default=None,
+        help="training faces, for retrained attackers (default: all)",
+    )
     own.add_argument("--finest", type=int, default=2, help="the smallest patches to ask about")
-    own.add_argument("--no-ours", dest="ours", action="store_false", help="leave our own estimator out")
-    own.add_argument("--work", type=Path, default=Path("genki-work"), help="folder from which a stopped run goes on")
-    own.add_argument("--figure", type=Path, help="draw the paper's Fig. 1 from your faces; not for publication")
+    own.add_argument(
+        "--no-ours", dest="ours", action="store_false", help="leave our own estimator out"
+    )
+    own.add_argument(
+        "--work",
+        type=Path,
+        default=Path("genki-work"),
+        help="folder from which a stopped run goes on",
+    )
+    own.add_argument(
+        "--figure", type=Path, help="draw the paper's Fig. 1 from your faces; not for publication"
+    )
     mine, rest = own.parse_known_args()
-    options = parse_arguments(f"{__doc__}\n{own.format_help().replace('options:', 'more options:')}", rest)
+    options = parse_arguments(
+        f"{__doc__}\n{own.format_help().replace('options:', 'more options:')}", rest
+    )
     if options.quick:
-        mine.size, mine.epochs, mine.finest, mine.test, mine.train, mine.rate = 32, 4, 8, 60, 140, 1e-3
+        mine.size = 32
+        mine.epochs = 4
+        mine.finest = 8
+        mine.test = 60
+        mine.train = 140
+        mine.rate = 1e-3
         mine.fills = ["grey", "mean face"]
     for name, value in vars(mine).items():
         setattr(options, name, value)
@@ -151,33 +196,51 @@ def arguments() -> argparse.Namespace:
 
 
 def asked(faces: Faces, test: int | None, train: int | None, share: float) -> Faces:
-    """The faces that releases are made of: so many for testing and for training, or all, or a share of these."""
+    """The faces that releases are made of: so many for testing and for training, or all, or a share
+    of these.
+    """
     rows = []
     for side, most in ((True, train), (False, test)):
         # The same order each time: fewer faces are among more.
         mine = np.random.default_rng(0x6E).permutation(np.flatnonzero(faces.train == side))
         rows.append(mine[: round(share * min(len(mine), len(mine) if most is None else most))])
     chosen = np.sort(np.concatenate(rows))
-    return Faces(Stack(faces.images.read(chosen)), faces.s[chosen], faces.train[chosen], faces.folder)
+    return Faces(
+        Stack(faces.images.read(chosen)), faces.s[chosen], faces.train[chosen], faces.folder
+    )
 
 
 def steps_of(critic: PaperImages, asked: Faces, options: argparse.Namespace, name: str) -> Floats32:
-    """What each patch adds by the paper's network, (n, m, |S|); from an earlier run, if it has asked the same."""
+    """What each patch adds by the paper's network, (n, m, |S|); from an earlier run, if it has
+    asked the same.
+    """
     mark = fingerprint(
-        asked.images.read(np.arange(2)), asked.s, options.epochs, options.rate, options.cut, options.seed
+        asked.images.read(np.arange(2)),
+        asked.s,
+        options.epochs,
+        options.rate,
+        options.cut,
+        options.seed,
     )
-    file, start = options.work / f"{name}-{mark[:12]}.npy", monotonic()
+    file = options.work / f"{name}-{mark[:12]}.npy"
+    start = monotonic()
     if file.exists():
         return np.asarray(np.load(file))
-    steps = paper_images.conditionals(critic, asked.images)
-    write_whole(file, paper_images.npy_bytes(steps))
-    print(f"{name}: prefixes asked about in {monotonic() - start:.0f} s", file=sys.stderr, flush=True)
+    steps = readings.conditionals(critic, asked.images)
+    write_whole(file, readings.npy_bytes(steps))
+    print(
+        f"{name}: prefixes asked about in {monotonic() - start:.0f} s", file=sys.stderr, flush=True
+    )
     return steps
 
 
 def ours(table: Table, patch: int, options: argparse.Namespace) -> tuple[Floats32, float]:
-    """What each patch adds by our density, (n, m, |S|), and the bits it has about the test faces."""
-    density, bits = fit(table.faces, patch * options.size // SIDE, options.quick, options.seed, work=options.work)
+    """What each patch adds by our density, (n, m, |S|), and the bits it has about the test
+    faces.
+    """
+    density, bits = fit(
+        table.faces, patch * options.size // SIDE, options.quick, options.seed, work=options.work
+    )
     steps = density.conditionals(table.asked.images.read(np.arange(len(table.asked.s))))
     return np.asarray(steps, dtype=np.float32), bits
 
@@ -193,9 +256,14 @@ class Table:
     """
 
     def __init__(self, faces: Faces, asked: Faces, attacker: PaperAttacker, seed: int) -> None:
-        self.faces, self.asked, self.attacker, self.seed = faces, asked, attacker, seed
+        self.faces = faces
+        self.asked = asked
+        self.attacker = attacker
+        self.seed = seed
         test = ~asked.train
-        self.test = Faces(Stack(asked.images.read(np.flatnonzero(test))), asked.s[test], test[test], asked.folder)
+        self.test = Faces(
+            Stack(asked.images.read(np.flatnonzero(test))), asked.s[test], test[test], asked.folder
+        )
         self.guess = 100 * float(max(np.bincount(self.test.s)) / len(self.test.s))
         self.known: dict[bytes, tuple[float, float]] = {}
 
@@ -205,31 +273,42 @@ class Table:
 
     def mean_map(self, steps: Floats32) -> Floats:
         """(m,) what patches add on average over the faces."""
-        return paper_images.compared(steps, self.asked.s, "mean map")
+        return readings.compared(steps, self.asked.s, "mean map")
 
     def half(self, hidden: bool) -> tuple[float, float, float | None]:
-        """What is read of clean faces, or with noise on their lower half, by fixed attackers and by a retrained one."""
+        """What is read of clean faces, or with noise on their lower half, by fixed attackers and by
+        a retrained one.
+        """
         grid = self.grid(SIDE // 16)
         flags = (np.arange(len(grid)) >= len(grid) // 2) & hidden
         return *self.fixed(grid, flags), self.retrained(grid, flags)
 
     def fixed(self, grid: Grid, flags: Any) -> tuple[float, float]:
-        """How often the paper's attacker is right, in percent: on bytes, and on noise that is not clipped."""
+        """How often the paper's attacker is right, in percent: on bytes, and on noise that is not
+        clipped.
+        """
         shown = np.broadcast_to(flags, (len(self.asked.s), len(grid)))[~self.asked.train]
         key = np.packbits(grid.spread(shown)).tobytes()
         if key not in self.known:
             answers = self.attacker.log_scores(Album.of(hide(self.test, grid, shown, self.seed)))
             clipped = 100 * float((answers.argmax(axis=1) == self.test.s).mean())
-            self.known[key] = clipped, right_unclipped(self.attacker, self.test, grid, shown, self.seed)
+            self.known[key] = (
+                clipped,
+                right_unclipped(self.attacker, self.test, grid, shown, self.seed),
+            )
         return self.known[key]
 
     def retrained(self, grid: Grid, flags: Any) -> float | None:
-        """How often an attacker trained on the release is right, in percent; `None` without faces for training."""
+        """How often an attacker trained on the release is right, in percent; `None` without faces
+        for training.
+        """
         if not self.asked.train.any():
             return None
         return right_by_edges(hide(self.asked, grid, flags, self.seed), self.asked)
 
-    def judged(self, fill: str, patch: int, steps: Floats32, finest: tuple[Floats, Grid]) -> Iterator[Cell]:
+    def judged(
+        self, fill: str, patch: int, steps: Floats32, finest: tuple[Floats, Grid]
+    ) -> Iterator[Cell]:
         """The releases of one fill and patch, by every reading and ε.
 
         Args:
@@ -239,20 +318,29 @@ class Table:
             finest: the average map of the finest patches, and their grid.
         """
         grid = self.grid(patch)
-        values = {reading: paper_images.compared(steps, self.asked.s, reading) for reading in paper_images.READINGS}
-        values[AVERAGED] = paper_images.averaged(*finest, grid)
+        values = {
+            reading: readings.compared(steps, self.asked.s, reading)
+            for reading in readings.READINGS
+        }
+        values[AVERAGED] = readings.averaged(*finest, grid)
         for reading, value in values.items():
             for epsilon in THRESHOLDS:
                 flags = value > epsilon
-                retrained = self.retrained(grid, flags) if reading == paper_images.READINGS[0] else None
+                retrained = self.retrained(grid, flags) if reading == readings.READINGS[0] else None
                 share = 1 - kept_by(grid, flags)
-                yield Cell(fill, reading, patch, epsilon, share, *self.fixed(grid, flags), retrained)
+                yield Cell(
+                    fill, reading, patch, epsilon, share, *self.fixed(grid, flags), retrained
+                )
 
 
 def show(cells: Sequence[Cell], table: Table, bits: dict[str, float]) -> None:
     """Table 1 for every fill, and which reading is nearest to the paper's figures."""
     for fill in dict.fromkeys(cell.fill for cell in cells):
-        mine = {(c.patch, c.epsilon): c for c in cells if c.fill == fill and c.reading == paper_images.READINGS[0]}
+        mine = {
+            (c.patch, c.epsilon): c
+            for c in cells
+            if c.fill == fill and c.reading == readings.READINGS[0]
+        }
         rows = [
             (f"{patch}×{patch}", *(_told(mine[patch, epsilon]) for epsilon in THRESHOLDS))
             for patch in dict.fromkeys(patch for patch, _ in mine)
@@ -262,12 +350,20 @@ def show(cells: Sequence[Cell], table: Table, bits: dict[str, float]) -> None:
             f"Table 1 by {how}: the smile, % right",
             ["patch", *(f"ε = {epsilon}" for epsilon in THRESHOLDS)],
             rows,
-            note="paper / fixed / fixed, noise not clipped / retrained (share of pixels flagged, %)",
+            note=(
+                "paper / fixed / fixed, noise not clipped / retrained (share of pixels flagged, %)"
+            ),
         )
     for name, hidden, printed in (("clean", False, PAPER_CLEAN), ("lower half", True, PAPER_LOWER)):
         fixed, unclipped, retrained = map(_percent, table.half(hidden))
-        print(f"{name}: paper {printed}, fixed {fixed}, not clipped {unclipped}, retrained {retrained}")
-    print(f"guess: paper {PAPER_GUESS}, here {table.guess:.1f}; {int((~table.asked.train).sum())} test faces")
+        print(
+            f"{name}: paper {printed}, fixed {fixed}, not clipped {unclipped}, retrained"
+            f" {retrained}"
+        )
+    print(
+        f"guess: paper {PAPER_GUESS}, here {table.guess:.1f}; {int((~table.asked.train).sum())}"
+        " test faces"
+    )
     leakage = ", ".join(f"{value:.3f} ({name})" for name, value in bits.items())
     print(f"information on the test faces, in bits: {leakage}; the paper prints {PAPER_BITS}")
     nearest = sorted(gaps(cells).items(), key=lambda one: one[1])
@@ -279,18 +375,24 @@ def show(cells: Sequence[Cell], table: Table, bits: dict[str, float]) -> None:
 
 
 def share_as_printed(steps: Floats32) -> float:
-    """The share of faces that are released as the first row says: the lower quarters up to ε = 0.6, nothing from 0.7.
+    """The share of faces that are released as the first row says: the lower quarters up to ε = 0.6,
+    nothing from 0.7.
 
     Args:
         steps: (n, 4, |S|) what quarters of a face add.
     """
     told = np.abs(steps).max(axis=-1)
-    upper, lower = told[:, :2], told[:, 2:]
-    return float(((upper <= 0.5).all(axis=1) & (lower > 0.6).all(axis=1) & (lower <= 0.7).all(axis=1)).mean())
+    upper = told[:, :2]
+    lower = told[:, 2:]
+    return float(
+        ((upper <= 0.5).all(axis=1) & (lower > 0.6).all(axis=1) & (lower <= 0.7).all(axis=1)).mean()
+    )
 
 
 def gaps(cells: Sequence[Cell]) -> dict[tuple[str, str, str], float]:
-    """Root mean square distance of the fixed attacker's accuracies from the paper's, by fill, reading and noise."""
+    """Root mean square distance of the fixed attacker's accuracies from the paper's, by fill,
+    reading and noise.
+    """
     squares: dict[tuple[str, str, str], list[float]] = {}
     for cell in cells:
         printed = PAPER[cell.patch][THRESHOLDS.index(cell.epsilon)]
@@ -300,7 +402,9 @@ def gaps(cells: Sequence[Cell]) -> dict[tuple[str, str, str], float]:
 
 
 def draw(tables: Mapping[int, Table], maps: dict[tuple[str, int], Floats32], path: Path) -> None:
-    """Ten test faces, what their patches tell by the paper's network, and the release at ε = 0.5 (paper, Fig. 1)."""
+    """Ten test faces, what their patches tell by the paper's network, and the release at ε = 0.5
+    (paper, Fig. 1).
+    """
     fill = "mean face" if any(name == "mean face" for name, _ in maps) else next(iter(maps))[0]
     patches = [patch for name, patch in maps if name == fill and patch in (32, 8, 2)]
     finest = tables[patches[-1]].asked
@@ -311,18 +415,27 @@ def draw(tables: Mapping[int, Table], maps: dict[tuple[str, int], Floats32], pat
         table = tables[patch]
         # The faces of the finest patches are among those of the others.
         told = np.abs(maps[fill, patch]).max(axis=-1)[_places(table.asked, pixels)]
-        tinted = [heat(face, row, table.grid(patch), most=1.0) for face, row in zip(pixels, told, strict=True)]
+        tinted = [
+            heat(face, row, table.grid(patch), most=1.0)
+            for face, row in zip(pixels, told, strict=True)
+        ]
         rows.append((f"({letter}) {patch} px", tinted))
     flags = np.abs(maps[fill, patch]).max(axis=-1) > THRESHOLDS[0]
     released = hide(finest, table.grid(patch), flags, table.seed).read(some)
-    rows.append((f"(e) {patch} px, above {THRESHOLDS[0]}", list(released)))  # the font of sheets has no Greek letters
-    contact_sheet(rows, path, title=f"GENKI-4K: the paper's network over {fill}", most=1.0, unit="nats")
+    rows.append(
+        (f"(e) {patch} px, above {THRESHOLDS[0]}", list(released))
+    )  # the font of sheets has no Greek letters
+    contact_sheet(
+        rows, path, title=f"GENKI-4K: the paper's network over {fill}", most=1.0, unit="nats"
+    )
     print(f"faces, not for publication: {path}")
 
 
 def _places(asked: Faces, pixels: Pixels) -> list[int]:
     """Where faces lie among those that were asked about."""
-    every = {image.tobytes(): k for k, image in enumerate(asked.images.read(np.arange(len(asked.s))))}
+    every = {
+        image.tobytes(): k for k, image in enumerate(asked.images.read(np.arange(len(asked.s))))
+    }
     return [every[image.tobytes()] for image in pixels]
 
 

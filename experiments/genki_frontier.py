@@ -1,4 +1,6 @@
-"""GENKI-4K: what retrained attackers read of the smile against the share of pixels kept, for every way to hide it."""
+"""GENKI-4K: what retrained attackers read of the smile against the share of pixels kept, for every
+way to hide it.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ from plots import Series, plot_frontiers
 
 KEPT = (0.9, 0.8, 0.75, 0.7, 0.65, 0.6, 0.5, 0.4)
 PATCH = 4
-SEQUENTIAL, EPSILONS = 8, (0.5, 0.25, 0.1)  # side of the patches, and thresholds, of the policy `sequential`
+# side of the patches, and thresholds, of the policy `sequential`
+SEQUENTIAL = 8
+EPSILONS = (0.5, 0.25, 0.1)
 EDGES = ImageSettings(attackers=("edges",))
 WAYS = ("by hand", "fixed", "sequential", "paper")
 
@@ -42,7 +46,9 @@ def main() -> None:
     if "sequential" in options.ways and not options.quick:
         found += step_by_step(faces, judge, options.seed)
     if "paper" in options.ways and not options.quick:
-        found += by_rule(faces, judge, fit(faces, 16, options.quick, options.seed)[0], 16, options.seed)
+        found += by_rule(
+            faces, judge, fit(faces, 16, options.quick, options.seed)[0], 16, options.seed
+        )
     show(found)
     claims = compare(found) if {"by hand", "fixed"} <= set(options.ways) else {}
     for name, value in claims.items():
@@ -58,22 +64,35 @@ def main() -> None:
 def arguments() -> argparse.Namespace:
     """The options of every experiment, and those of this one."""
     own = argparse.ArgumentParser(add_help=False, usage=argparse.SUPPRESS)
-    own.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS), help="leave other ways to hide out")
+    own.add_argument(
+        "--ways", nargs="+", choices=WAYS, default=list(WAYS), help="leave other ways to hide out"
+    )
     mine, rest = own.parse_known_args()
-    options = parse_arguments(f"{__doc__}\n{own.format_help().replace('options:', 'more options:')}", rest)
+    options = parse_arguments(
+        f"{__doc__}\n{own.format_help().replace('options:', 'more options:')}", rest
+    )
     options.ways = mine.ways
     return options
 
 
 def ours(faces: Faces, judge: Judge, quick: bool, seed: int) -> Iterator[Judged]:
     """Plans at several shares kept, by redaction and by noise."""
-    ways: tuple[Literal["redact", "gaussian"], ...] = ("redact",) if quick else ("redact", "gaussian")
+    ways: tuple[Literal["redact", "gaussian"], ...] = (
+        ("redact",) if quick else ("redact", "gaussian")
+    )
     for mechanism in ways:
         start = monotonic()
         lam = None if mechanism == "redact" else 1.0
         tide = TIDE(PATCH, progress=False, random_state=seed)
         fitted = Obfuscator(
-            tide, "fixed", mechanism, kept=0.7, lam=lam, settings=EDGES, progress=False, random_state=seed
+            tide,
+            "fixed",
+            mechanism,
+            kept=0.7,
+            lam=lam,
+            settings=EDGES,
+            progress=False,
+            random_state=seed,
         ).fit(faces.part(True), faces.s[faces.train])
         plan = fitted.policy_
         if not isinstance(plan, FixedPatches):
@@ -82,7 +101,10 @@ def ours(faces: Faces, judge: Judge, quick: bool, seed: int) -> Iterator[Judged]
         for kept in KEPT[3::3] if quick or lam is not None else KEPT:
             at = plan.at(kept)
             yield judge.judge(
-                f"fixed, {mechanism}", f"keep {kept:.0%}", hide(faces, at.grid, at.hidden, seed, lam), at.kept
+                f"fixed, {mechanism}",
+                f"keep {kept:.0%}",
+                hide(faces, at.grid, at.hidden, seed, lam),
+                at.kept,
             )
 
 
@@ -106,7 +128,10 @@ def step_by_step(faces: Faces, judge: Judge, seed: int) -> Iterator[Judged]:
     for epsilon in EPSILONS:
         flags = all_flags(faces.images, replace(policy, epsilon=epsilon))
         yield judge.judge(
-            "sequential", f"{SEQUENTIAL} px, ε = {epsilon}", hide(faces, grid, flags, seed, None), kept_by(grid, flags)
+            "sequential",
+            f"{SEQUENTIAL} px, ε = {epsilon}",
+            hide(faces, grid, flags, seed, None),
+            kept_by(grid, flags),
         )
 
 
@@ -122,15 +147,21 @@ def by_hand(faces: Faces, judge: Judge, quick: bool, seed: int) -> Iterator[Judg
     for rival, strengths in ways:
         for strength in strengths:
             released = rival.fit(faces.part(True), strength=strength).apply(faces.images)
-            yield judge.judge(rival.name, f"strength {strength:g}", released.stack(), released.untouched)
+            yield judge.judge(
+                rival.name, f"strength {strength:g}", released.stack(), released.untouched
+            )
 
 
 def compare(found: Sequence[Judged]) -> dict[str, float]:
     """The fixed policy by redaction held against hiding the lower half."""
-    half = next(one for one in found if one.method == LowerRedacted.name and abs(one.kept - 0.5) < 0.01)
+    half = next(
+        one for one in found if one.method == LowerRedacted.name and abs(one.kept - 0.5) < 0.01
+    )
     plan = sorted((one for one in found if one.method == "fixed, redact"), key=lambda one: one.kept)
     below = [one.kept for one in plan if one.retrained.right <= half.retrained.right]
-    at_half = float(np.interp(0.5, [one.kept for one in plan], [one.retrained.right for one in plan]))
+    at_half = float(
+        np.interp(0.5, [one.kept for one in plan], [one.retrained.right for one in plan])
+    )
     return {
         "lower half redacted, the retrained attacker reads": half.retrained.right,
         "pixels that the fixed policy keeps at no more than that": 100 * max(below, default=np.nan),
@@ -145,8 +176,20 @@ def show(found: Sequence[Judged]) -> None:
         "What a retrained attacker reads of the smile, in %, against the pixels kept",
         ["way to hide", "setting", "kept", "retrained", "interval", "which", "fixed", "bits"],
         [
-            (o.method, o.setting, o.kept, r.right, f"[{r.low:.1f}, {r.high:.1f}]", r.attacker, o.fixed, r.bits)
-            for o, r in ((one, one.retrained) for one in sorted(found, key=lambda one: (one.method, -one.kept)))
+            (
+                o.method,
+                o.setting,
+                o.kept,
+                r.right,
+                f"[{r.low:.1f}, {r.high:.1f}]",
+                r.attacker,
+                o.fixed,
+                r.bits,
+            )
+            for o, r in (
+                (one, one.retrained)
+                for one in sorted(found, key=lambda one: (one.method, -one.kept))
+            )
         ],
     )
 

@@ -1,10 +1,11 @@
 """GENKI-4K: does an audit of released faces find what attackers with more faces would read?
 
-The 2,800 faces for learning are released, as they are and with the lower half painted over, and audited: the panel
-learns from four fifths of them at a time. Beside it stand attackers that learn from all 2,800 and are asked about the
-1,200 test faces, which the audit never sees: the same makes, and a support vector machine on eigenfaces, which is not
-ours. The learning curve says what ten times as many faces might tell. And what `scan` says of the clean faces. Quickly:
-without networks, and without the scan.
+The 2,800 faces for learning are released, as they are and with the lower half painted over, and
+audited: the panel learns from four fifths of them at a time. Beside it stand attackers that learn
+from all 2,800 and are asked about the 1,200 test faces, which the audit never sees: the same makes,
+and a support vector machine on eigenfaces, which is not ours. The learning curve says what ten
+times as many faces might tell. And what `scan` says of the clean faces. Quickly: without networks,
+and without the scan.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from sklearn.svm import SVC
 from image_frontiers import Faces, load
 from lowtide import TIDE
 from lowtide.attack import scores
-from lowtide.attack.attackers import as_maker
+from lowtide.attack.attackers import as_maker, taught
 from lowtide.attack.panel import AttackReport, attack
 from lowtide.images.attackers import IMAGE_ATTACKERS, NETWORKS, Album
 from lowtide.images.scan import scan_images
@@ -43,12 +44,19 @@ def main() -> None:
     for release, pixels in (("clean", every), ("lower half painted over", painted(every))):
         start = process_time()
         report = attack(
-            pixels[faces.train], faces.s[faces.train], attackers=names, seed=options.seed, curve=True, progress=False
+            pixels[faces.train],
+            faces.s[faces.train],
+            attackers=names,
+            seed=options.seed,
+            curve=True,
+            progress=False,
         )
         took = process_time() - start
         found[release] = judged(report, outside(faces, pixels, names, options.seed), took)
         show(release, found[release])
-    scan = None if options.quick else scanned(every[faces.train], faces.s[faces.train], options.seed)
+    scan = (
+        None if options.quick else scanned(every[faces.train], faces.s[faces.train], options.seed)
+    )
     if options.json is not None:
         write_json(options.json, {"releases": found, "scan": scan})
 
@@ -56,7 +64,9 @@ def main() -> None:
 def scanned(pixels: Pixels, s: Ints, seed: int) -> dict[str, float]:
     """What a scan says of clean faces, in bits, and how long it takes."""
     start = process_time()
-    looked = scan_images(pixels, s, estimator=TIDE(PATCH, progress=False, random_state=seed)).information.bits
+    looked = scan_images(
+        pixels, s, estimator=TIDE(PATCH, progress=False, random_state=seed)
+    ).information.bits
     seconds = process_time() - start
     print(f"scan of the clean faces: {looked} bits or more, {seconds:.0f} s of one core")
     return {"bits": looked.value, "low": looked.low, "high": looked.high, "cpu_seconds": seconds}
@@ -70,16 +80,20 @@ def painted(pixels: Pixels) -> Pixels:
 
 
 def outside(faces: Faces, pixels: Pixels, names: list[str], seed: int) -> dict[str, Estimate]:
-    """How often attackers that learnt from all released faces are right about the test faces, by name."""
-    album, codes = Album.of(pixels), faces.s
+    """How often attackers that learnt from all released faces are right about the test faces, by
+    name.
+    """
+    album = Album.of(pixels)
+    codes = faces.s
     machine = CalibratedClassifierCV(SVC(), ensemble=False)
     eigenfaces = make_pipeline(PCA(EIGENFACES, whiten=True, random_state=seed), machine)
     makers: dict[str, Any] = {name: IMAGE_ATTACKERS[name] for name in names}
     makers["eigenfaces"] = as_maker(eigenfaces, Album.numbers)
-    learn, test = np.flatnonzero(faces.train), np.flatnonzero(~faces.train)
+    learn = np.flatnonzero(faces.train)
+    test = np.flatnonzero(~faces.train)
     found = {}
     for name, maker in makers.items():
-        attacker = maker(seed).fit(album[learn], codes[learn])
+        attacker = taught(maker(seed), album[learn], codes[learn])
         found[name] = scores.accuracy(attacker.probabilities(album[test]), codes[test])
     return found
 
@@ -93,7 +107,9 @@ def judged(report: AttackReport, others: dict[str, Estimate], seconds: float) ->
         "strongest": _percent(report.headline.accuracy),
         "whole release, fresh faces": {name: _percent(one) for name, one in others.items()},
         "gap": 100 * (max(one.value for one in others.values()) - report.headline.accuracy.value),
-        "curve": [] if curve is None else [(p.rows, *_percent(p.attack.accuracy)) for p in curve.points],
+        "curve": (
+            [] if curve is None else [(p.rows, *_percent(p.attack.accuracy)) for p in curve.points]
+        ),
         "extrapolated": None if curve is None else (curve.further, *_percent(curve.accuracy)),
         "cpu_seconds": seconds,
     }
@@ -101,10 +117,17 @@ def judged(report: AttackReport, others: dict[str, Estimate], seconds: float) ->
 
 def show(release: str, found: dict[str, Any]) -> None:
     """Print one release as a table."""
-    audit, others = found["audit"], found["whole release, fresh faces"]
-    rows = [(name, *(_said(side.get(name)) for side in (audit, others))) for name in dict.fromkeys((*audit, *others))]
+    audit = found["audit"]
+    others = found["whole release, fresh faces"]
+    rows = [
+        (name, *(_said(side.get(name)) for side in (audit, others)))
+        for name in dict.fromkeys((*audit, *others))
+    ]
     header = ["attacker", "in the audit", "learnt from the whole release, fresh faces"]
-    note = f"strongest in the audit {_said(found['strongest'])}; the others find {found['gap']:+.1f} points"
+    note = (
+        f"strongest in the audit {_said(found['strongest'])}; the others find {found['gap']:+.1f}"
+        " points"
+    )
     print_table(f"{release}: right guesses, %", header, rows, note)
     if found["extrapolated"] is not None:
         points = ", ".join(f"{share:.1f} % from {rows:,}" for rows, share, *_ in found["curve"])

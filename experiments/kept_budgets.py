@@ -1,9 +1,11 @@
-"""Does a card that says *kept* keep its word? Plans of laws whose exact leakage is known, on few and many rows.
+"""Does a card that says *kept* keep its word? Plans of laws whose exact leakage is known, on few
+and many rows.
 
-Each run draws n rows of a law, plans a release for a budget, and computes what that release tells exactly: the
-information of its law, or how often the best attacker is right. A card is wrong when it says *kept* and the exact
-figure lies above the budget. An interval is right when it holds the exact figure. The price is stated beside: how much
-more is hidden than by a rule that asks the point estimate only.
+Each run draws n rows of a law, plans a release for a budget, and computes what that release tells
+exactly: the information of its law, or how often the best attacker is right. A card is wrong when
+it says *kept* and the exact figure lies above the budget. An interval is right when it holds the
+exact figure. The price is stated beside: how much more is hidden than by a rule that asks the point
+estimate only.
 """
 
 from __future__ import annotations
@@ -30,12 +32,16 @@ from lowtide.types import Floats, Labels
 from lowtide.worlds import EnumerableWorld, ExactRelease
 
 _SIZES = {300: 3, 500: 3, 1000: 3, 2000: 2, 5000: 1}  # rows, and how often each case is drawn
-_BUDGETS = (Budget(0.02), Budget(0.05), Budget.bits(0.15), Budget.accuracy(0.1))  # an accuracy: so much above a guess
+_BUDGETS = (
+    Budget(0.02),
+    Budget(0.05),
+    Budget.bits(0.15),
+    Budget.accuracy(0.1),
+)  # an accuracy: so much above a guess
 _HOW: tuple[tuple[PolicyName, str], ...] = (
     ("fixed", "redact"),
     ("sequential", "redact"),
     ("fixed", "gaussian"),
-    ("fixed", "mixed"),
 )
 _STEPS = 160  # of the networks: small tables
 _KEPT_EVERY = 20  # plans after which the results so far are written
@@ -80,7 +86,9 @@ class Run:
 
 
 def independent(tables: list[Floats], prior: list[float]) -> EnumerableWorld:
-    """Columns that are independent given the secret: `tables` give P(x_j | s), (|S|, values), of each column."""
+    """Columns that are independent given the secret: `tables` give P(x_j | s), (|S|, values), of
+    each column.
+    """
     atoms = np.array(list(product(*(range(table.shape[1]) for table in tables))), dtype=np.float64)
     joint = np.repeat(np.array(prior)[:, None], len(atoms), axis=1)
     for j, table in enumerate(tables):
@@ -89,21 +97,31 @@ def independent(tables: list[Floats], prior: list[float]) -> EnumerableWorld:
 
 
 def copies(flips: list[float], rare: float = 0.5) -> EnumerableWorld:
-    """Copies of a bit, the j-th one turned round with probability `flips[j]`; the bit is 1 with probability `rare`."""
-    return independent([np.array([[1 - flip, flip], [flip, 1 - flip]]) for flip in flips], [1 - rare, rare])
+    """Copies of a bit, the j-th one turned round with probability `flips[j]`; the bit is 1 with
+    probability `rare`.
+    """
+    return independent(
+        [np.array([[1 - flip, flip], [flip, 1 - flip]]) for flip in flips], [1 - rare, rare]
+    )
 
 
 def categories(number: int, spread: float, seed: int) -> EnumerableWorld:
-    """A column of many categories, each a little more or less likely given the secret, beside a weak copy and noise."""
+    """A column of many categories, each a little more or less likely given the secret, beside a
+    weak copy and noise.
+    """
     rng = np.random.default_rng(seed)
     base = rng.dirichlet(np.full(number, 5.0))
     tilted = base * np.exp(spread * rng.standard_normal(number))
     weak = np.array([[0.6, 0.4], [0.4, 0.6]])
-    return independent([np.stack([base, tilted / tilted.sum()]), weak, np.full((2, 3), 1 / 3)], [0.5, 0.5])
+    return independent(
+        [np.stack([base, tilted / tilted.sum()]), weak, np.full((2, 3), 1 / 3)], [0.5, 0.5]
+    )
 
 
 def parity(flip: float, weak: float, columns: int = 4) -> EnumerableWorld:
-    """The secret is the parity of two bits, turned round with probability `flip`; further columns are weak copies."""
+    """The secret is the parity of two bits, turned round with probability `flip`; further columns
+    are weak copies.
+    """
     atoms = np.array(list(product((0.0, 1.0), repeat=columns)))
     odd = (atoms[:, 0] + atoms[:, 1]) % 2
     joint = np.empty((2, len(atoms)))
@@ -117,14 +135,18 @@ def classes(spread: float, seed: int, columns: int = 3, values: int = 4) -> Enum
     """Three classes, and columns whose values are more or less likely in each."""
     rng = np.random.default_rng(seed)
     odds = [np.exp(spread * rng.standard_normal((3, values))) for _ in range(columns)]
-    return independent([table / table.sum(axis=1, keepdims=True) for table in odds], [0.5, 0.3, 0.2])
+    return independent(
+        [table / table.sum(axis=1, keepdims=True) for table in odds], [0.5, 0.3, 0.2]
+    )
 
 
 def laws() -> dict[str, Case]:
     """Laws with finitely many rows."""
     return {
         "six weak copies": Case(copies([0.45] * 6)),
-        "eight copies, weak to strong": Case(copies([0.48, 0.47, 0.46, 0.45, 0.43, 0.4, 0.35, 0.3])),
+        "eight copies, weak to strong": Case(
+            copies([0.48, 0.47, 0.46, 0.45, 0.43, 0.4, 0.35, 0.3])
+        ),
         "a strong copy and three weak": Case(copies([0.15, 0.42, 0.45, 0.47])),
         "60 categories, weak": Case(categories(60, 0.25, 1), texts=True),
         "60 categories, strong": Case(categories(60, 0.6, 2), texts=True),
@@ -141,7 +163,12 @@ def table(case: Case, x: Floats) -> pa.Table:
     """Rows as a table: numbers, or texts."""
     names = [f"x{j + 1}" for j in range(x.shape[1])]
     if case.texts:
-        return pa.table({name: [f"v{int(value)}" for value in column] for name, column in zip(names, x.T, strict=True)})
+        return pa.table(
+            {
+                name: [f"v{int(value)}" for value in column]
+                for name, column in zip(names, x.T, strict=True)
+            }
+        )
     return pa.table(dict(zip(names, x.T, strict=True)))
 
 
@@ -152,7 +179,9 @@ def exact(case: Case, fitted: Obfuscator, unit: str) -> tuple[float, float]:
     share = float((world.joint.sum(axis=0)[:, None] * hidden).sum() / hidden.shape[1])
     ranges = np.ptp(world.atoms, axis=0)
     noised = fitted.mechanism_.ratios() > 0
-    scale = np.where(noised, (fitted.mechanism_.lam or 1.0) * np.where(ranges > 0, ranges, 1.0), np.inf)
+    scale = np.where(
+        noised, (fitted.mechanism_.lam or 1.0) * np.where(ranges > 0, ranges, 1.0), np.inf
+    )
     law = world.release(hidden[0] if fitted.policy == "fixed" else hidden, scale)
     return (law.information() if unit == "nats" else best_guess(law)), share
 
@@ -174,7 +203,9 @@ def plan(job: tuple[str, int, PolicyName, str, Budget, int, bool]) -> Run | None
     rows = table(case, x)
     tide = TIDE(max_steps=_STEPS, random_state=seed, progress=False)
     lam = 0.5 if mechanism == "gaussian" else None
-    fitted = Obfuscator(tide, policy, mechanism, budget=budget, lam=lam, progress=False, random_state=seed)
+    fitted = Obfuscator(
+        tide, policy, mechanism, budget=budget, lam=lam, progress=False, random_state=seed
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         torch.set_num_threads(1)
@@ -183,7 +214,8 @@ def plan(job: tuple[str, int, PolicyName, str, Budget, int, bool]) -> Run | None
         except LowtideError:
             return None
         by_value = _hidden_by_value(case, fitted, rows, s) if priced else None
-    standing, found = fitted.check_.standing(budget, reference=n), fitted.check_.measured
+    standing = fitted.check_.standing(budget, reference=n)
+    found = fitted.check_.measured
     try:
         truth, hidden = exact(case, fitted, budget.unit)
     except LowtideError:  # noise on four columns has no exact law
@@ -208,7 +240,9 @@ def plan(job: tuple[str, int, PolicyName, str, Budget, int, bool]) -> Run | None
 
 
 class _ByValue(Obfuscator):
-    """Stops hiding as soon as the point estimate lies within the budget and no attack is clearly above it."""
+    """Stops hiding as soon as the point estimate lies within the budget and no attack is clearly
+    above it.
+    """
 
     def _goal(self, planner: Planner, task: Task) -> Goal | None:
         goal = super()._goal(planner, task)
@@ -216,7 +250,9 @@ class _ByValue(Obfuscator):
 
 
 def _hidden_by_value(case: Case, fitted: Obfuscator, rows: pa.Table, s: Labels) -> float | None:
-    options = {name: value for name, value in fitted.get_params(deep=False).items() if name != "strict"}
+    options = {
+        name: value for name, value in fitted.get_params(deep=False).items() if name != "strict"
+    }
     try:
         return exact(case, _ByValue(**options).fit(rows, s), "nats")[1]
     except LowtideError:
@@ -224,17 +260,22 @@ def _hidden_by_value(case: Case, fitted: Obfuscator, rows: pa.Table, s: Labels) 
 
 
 def jobs(seed: int, *, quick: bool) -> list[tuple[str, int, PolicyName, str, Budget, int, bool]]:
-    """What to plan: every law at every size, each with all budgets, and in turn all policies and mechanisms."""
+    """What to plan: every law at every size, each with all budgets, and in turn all policies and
+    mechanisms.
+    """
     found: list[tuple[str, int, PolicyName, str, Budget, int, bool]] = []
     sizes = dict.fromkeys((300, 1000, 2000), 1) if quick else _SIZES
     draws = [(n, repeat) for n, repeats in sizes.items() for repeat in range(repeats)]
-    for k, ((name, case), (n, repeat), budget) in enumerate(product(laws().items(), draws, _BUDGETS)):
+    for k, ((name, case), (n, repeat), budget) in enumerate(
+        product(laws().items(), draws, _BUDGETS)
+    ):
         usable = [how for how in _HOW if not case.texts or how[1] == "redact"]
         few = case.world.atoms.shape[1] <= 4  # noise on more columns has no exact law
         usable = [how for how in usable if few or how[1] == "redact"]
         policy, mechanism = usable[(k + repeat) % len(usable)]
         found.append((name, n, policy, mechanism, budget, seed + k, repeat == 0 and k % 3 == 0))
-    # In an order that mixes laws, sizes and budgets, so that what is done when somebody stops is a fair sample.
+    # In an order that mixes laws, sizes and budgets, so that what is done when somebody stops is a
+    # fair sample.
     order = np.random.default_rng(seed).permutation(len(found))
     return [found[k] for k in (order[: len(found) // 7] if quick else order)]
 
@@ -258,7 +299,9 @@ def summary(runs: list[Run]) -> list[tuple[object, ...]]:
         )
         wrong = sum(run.wrong for run in kept)
         cover = float(np.mean([run.covers for run in some]))
-        lines.append((n or "all", len(some), *shares, wrong, f"{cover:.1%}", f"{now:.0%}", f"{before:.0%}"))
+        lines.append(
+            (n or "all", len(some), *shares, wrong, f"{cover:.1%}", f"{now:.0%}", f"{before:.0%}")
+        )
     return lines
 
 
@@ -278,11 +321,24 @@ def main() -> None:
     ends = binomtest(wrong, max(1, len(kept))).proportion_ci(0.95, "exact")
     print_table(
         "Cards against exact laws",
-        ["rows", "plans", "kept", "not shown", "exceeded", "kept, wrong", "intervals cover", "hidden", "by value"],
+        [
+            "rows",
+            "plans",
+            "kept",
+            "not shown",
+            "exceeded",
+            "kept, wrong",
+            "intervals cover",
+            "hidden",
+            "by value",
+        ],
         summary(runs),
-        note=f"{wrong} of {len(kept)} cards that say kept are wrong: {wrong / max(1, len(kept)):.1%} "
-        f"[{ends.low:.1%}, {ends.high:.1%}]; {len(todo) - len(runs)} budgets were refused as out of reach, or their "
-        f"releases have no exact law; {sum(run.bare_zero for run in runs)} cards print a bare 0",
+        note=(
+            f"{wrong} of {len(kept)} cards that say kept are wrong: {wrong / max(1, len(kept)):.1%}"
+            f" [{ends.low:.1%}, {ends.high:.1%}]; {len(todo) - len(runs)} budgets were refused as"
+            " out of reach, or their releases have no exact law;"
+            f" {sum(run.bare_zero for run in runs)} cards print a bare 0"
+        ),
     )
     if options.json:
         write_json(options.json, {"of": len(todo), "runs": [stated(run) for run in runs]})

@@ -1,9 +1,10 @@
-"""What does a release add to what an attacker has anyway, and what does synthetic data teach about real people?
+"""What does a release add to what an attacker has anyway, and what does synthetic data teach about
+real people?
 
-Three tables. First: laws of two noisy copies of a secret bit, one of them known and the other released; what is found
-to be added beside the exact conditional information. With --data, the folder of `adult.csv` (secret: sex): what six
-columns of Adult add to several sets of known columns, and what attackers learn from other people's rows and from
-synthetic rows of two kinds.
+Three tables. First: laws of two noisy copies of a secret bit, one of them known and the other
+released; what is found to be added beside the exact conditional information. With --data, the
+folder of `adult.csv` (secret: sex): what six columns of Adult add to several sets of known columns,
+and what attackers learn from other people's rows and from synthetic rows of two kinds.
 """
 
 from __future__ import annotations
@@ -25,9 +26,18 @@ from lowtide.verbs import audit
 from lowtide.worlds.base import EnumerableWorld
 
 _ATTACKERS = ("logistic regression", "boosted trees")
-_FLIPS = ((0.3, 0.2), (0.1, 0.3), (0.2, 0.5), (0.5, 0.2))  # of what is known, and of what is released
-_ROWS, _QUICK_ROWS = 5_000, 1_000  # of each law
-_ADULT, _QUICK_ADULT = 24_421, 1_000  # half of Adult; the other half are other people
+_FLIPS = (
+    (0.3, 0.2),
+    (0.1, 0.3),
+    (0.2, 0.5),
+    (0.5, 0.2),
+)  # of what is known, and of what is released
+# of each law
+_ROWS = 5_000
+_QUICK_ROWS = 1_000
+# half of Adult; the other half are other people
+_ADULT = 24_421
+_QUICK_ADULT = 1_000
 _RELEASED = ("age", "education_num", "hours_per_week", "occupation", "workclass", "income")
 _KNOWN: Mapping[str, tuple[str, ...]] = {
     "age, race": ("age", "race"),
@@ -64,13 +74,16 @@ def on_laws(rows: int, seed: int) -> list[list[Any]]:
         if added is None:
             raise AssertionError("an audit that was told what is known says what is added")
         inside = added.information.low <= conditional(world.joint) <= added.information.high
-        found.append([*flips, conditional(world.joint), _shown(added.information), "yes" if inside else "no"])
+        found.append(
+            [*flips, conditional(world.joint), _shown(added.information), "yes" if inside else "no"]
+        )
     return found
 
 
 def on_adult(table: pa.Table, seed: int) -> list[list[Any]]:
     """What six columns add, by what is known."""
-    release, found = table.select(list(_RELEASED)), []
+    release = table.select(list(_RELEASED))
+    found = []
     for name, known in _KNOWN.items():
         report = _audited(release, table, "sex", seed, known=known)
         added = report.added
@@ -83,11 +96,16 @@ def on_adult(table: pa.Table, seed: int) -> list[list[Any]]:
 
 
 def elsewhere(table: pa.Table, others: pa.Table, seed: int) -> list[list[Any]]:
-    """What attackers learn from rows of other people, and from synthetic ones, about the people of a table."""
+    """What attackers learn from rows of other people, and from synthetic ones, about the people of
+    a table.
+    """
     rng = np.random.default_rng(seed)
     columns = [*_RELEASED, "sex"]
-    real, shown = table.select(columns), others.select(columns)
-    apart = pa.table({name: shown[name].take(pa.array(rng.permutation(len(shown)))) for name in columns})
+    real = table.select(columns)
+    shown = others.select(columns)
+    apart = pa.table(
+        {name: shown[name].take(pa.array(rng.permutation(len(shown)))) for name in columns}
+    )
     copies = real.take(pa.array(rng.integers(0, len(real), len(real))))
     kinds: dict[str, tuple[pa.Table, dict[str, Any]]] = {
         "rows of other people": (shown, {"rows": "other"}),
@@ -97,15 +115,27 @@ def elsewhere(table: pa.Table, others: pa.Table, seed: int) -> list[list[Any]]:
     found = []
     for name, (release, options) in kinds.items():
         report = _audited(release, real, "sex", seed, **options)
-        here, control = report.attacks.headline, report.attacks.headline_clean
+        here = report.attacks.headline
+        control = report.attacks.headline_clean
         if control is None:
             raise AssertionError("an attack on other rows has its control")
-        found.append([name, _shown(here.accuracy, 3), _shown(control.accuracy, 3), report.attacks.guess.accuracy.value])
+        found.append(
+            [
+                name,
+                _shown(here.accuracy, 3),
+                _shown(control.accuracy, 3),
+                report.attacks.guess.accuracy.value,
+            ]
+        )
     return found
 
 
-def _audited(release: pa.Table, reference: pa.Table, secret: str, seed: int, **options: Any) -> AuditReport:
-    return audit(release, reference, secret, attackers=_ATTACKERS, seed=seed, progress=False, **options)
+def _audited(
+    release: pa.Table, reference: pa.Table, secret: str, seed: int, **options: Any
+) -> AuditReport:
+    return audit(
+        release, reference, secret, attackers=_ATTACKERS, seed=seed, progress=False, **options
+    )
 
 
 def _shown(estimate: Any, digits: int = 4) -> str:
@@ -116,7 +146,9 @@ def _adult(data: Path, rows: int, seed: int) -> tuple[pa.Table, pa.Table]:
     """So many rows of Adult, and as many others."""
     table = read(data / "adult.csv").drop_columns(["split"])
     order = np.random.default_rng(seed).permutation(len(table))
-    return table.take(pa.array(np.sort(order[:rows]))), table.take(pa.array(np.sort(order[rows : 2 * rows])))
+    return table.take(pa.array(np.sort(order[:rows]))), table.take(
+        pa.array(np.sort(order[rows : 2 * rows]))
+    )
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -128,7 +160,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     print_table(f"What is added, nats: {rows:,} rows of each law", columns, laws)
     results: dict[str, Any] = {"laws": laws}
     if options.data is not None:
-        table, others = _adult(options.data, _QUICK_ADULT if options.quick else _ADULT, options.seed)
+        table, others = _adult(
+            options.data, _QUICK_ADULT if options.quick else _ADULT, options.seed
+        )
         everybody = pa.concat_tables([table, others])
         results["adult"] = on_adult(everybody, options.seed)
         title = f"Adult, {len(everybody):,} rows: what {', '.join(_RELEASED)} add about sex"

@@ -1,9 +1,10 @@
-"""Merging beside other ways to hide, on Adult and COMPAS: what attackers are left with against what is still predicted.
+"""Merging beside other ways to hide, on Adult and COMPAS: what attackers are left with against what
+is still predicted.
 
-Every way learns from the training rows and releases all rows. Attackers are trained on the released training rows and
-tested on the released test rows; so are the models that predict the utility, whose column is not released. Where a
-release is the same for everybody, the counts of the test rows, which had no part in any plan, bound what every attacker
-achieves.
+Every way learns from the training rows and releases all rows. Attackers are trained on the released
+training rows and tested on the released test rows; so are the models that predict the utility,
+whose column is not released. Where a release is the same for everybody, the counts of the test
+rows, which had no part in any plan, bound what every attacker achieves.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ from plots import Series, plot_frontiers
 from table_frontiers import PANEL, USERS, Task, best_auc, load, task
 
 _STEPS = 160  # of networks
-_K_ANONYMITY = "peers.mondrian"  # a peer with `Mondrian(k).fit(table).transform(table)`; left out where it is not there
+# A peer with `Mondrian(k).fit(table).transform(table)`; left out where it is not there
+_K_ANONYMITY = "peers.mondrian"
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,8 @@ class Outcome:
         high: its upper end.
         utility_auc: of models learnt from the release.
         cells: how many different rows the release of the test rows shows.
-        bound: how often any attacker is right at most, with 95 % confidence; `None` where nothing bounds it.
+        bound: how often any attacker is right at most, with 95 % confidence; `None` where nothing
+            bounds it.
         blind: how often a blind guess is right.
         seconds: to plan and release.
     """
@@ -77,7 +80,8 @@ class Settings:
 
 def planned(job: Task, mechanism: str, **options: Any) -> pa.Table:
     """All rows, released by a plan of the training rows."""
-    place, seed = np.flatnonzero(job.train), job.seed
+    place = np.flatnonzero(job.train)
+    seed = job.seed
     tide = TIDE(random_state=seed, progress=False, max_steps=_STEPS)
     hider = Obfuscator(tide, "fixed", mechanism, random_state=seed, progress=False, **options)
     useful = None if job.utility is None else job.utility[place]
@@ -89,12 +93,15 @@ def planned(job: Task, mechanism: str, **options: Any) -> pa.Table:
 
 def redrawn(job: Task) -> pa.Table:
     """All rows, redrawn by a plan of the training rows, at the strictest budget."""
-    place, seed = np.flatnonzero(job.train), job.seed
+    place = np.flatnonzero(job.train)
+    seed = job.seed
     tide = TIDE(random_state=seed, progress=False, max_steps=_STEPS)
     hider = Obfuscator(tide, "redraw", random_state=seed, progress=False)
     hider.fit(job.x.take(pa.array(place)), job.secret[place], utility=None)
     made: Any = hider.hider_
-    released: pa.Table = made.redraw(job.x, job.secret, noise=KeyedNoise(_key(seed)), ids=np.arange(len(job.x))).table
+    released: pa.Table = made.redraw(
+        job.x, job.secret, noise=KeyedNoise(_key(seed)), ids=np.arange(len(job.x))
+    ).table
     return released
 
 
@@ -108,7 +115,6 @@ def ways(job: Task, settings: Settings) -> Iterator[tuple[str, str, bool, Callab
     for budget in settings.budgets:
         said = f"budget {budget:g} nat"
         yield "redaction", said, True, lambda b=budget: planned(job, "redact", budget=b)  # type: ignore[misc]
-        yield "mixed", said, False, lambda b=budget: planned(job, "mixed", budget=b)  # type: ignore[misc]
         yield "merge", said, True, lambda b=budget: planned(job, "merge", budget=b)  # type: ignore[misc]
     for share in settings.certified:
         said = f"certified, {share:.1%} right"
@@ -125,7 +131,9 @@ def ways(job: Task, settings: Settings) -> Iterator[tuple[str, str, bool, Callab
     yield "redraw", "budget 0", False, lambda: redrawn(job)
 
 
-def judge(job: Task, method: str, setting: str, countable: bool, make: Callable[[], pa.Table]) -> Outcome:
+def judge(
+    job: Task, method: str, setting: str, countable: bool, make: Callable[[], pa.Table]
+) -> Outcome:
     """Release, attack, use, and count."""
     start = time.perf_counter()
     released = make()
@@ -139,7 +147,19 @@ def judge(job: Task, method: str, setting: str, countable: bool, make: Callable[
     bound = counts.accuracy(table) if countable else None
     blind = float(table.sum(axis=1).max() / table.sum())
     cells = table.shape[1]
-    return Outcome(job.name, method, setting, auc.value, auc.low, auc.high, useful.value, cells, bound, blind, seconds)
+    return Outcome(
+        job.name,
+        method,
+        setting,
+        auc.value,
+        auc.low,
+        auc.high,
+        useful.value,
+        cells,
+        bound,
+        blind,
+        seconds,
+    )
 
 
 def jobs(folder: Path | None, quick: bool, seed: int) -> Iterator[tuple[Task, Settings]]:
@@ -148,7 +168,8 @@ def jobs(folder: Path | None, quick: bool, seed: int) -> Iterator[tuple[Task, Se
     train = np.array(table["split"].to_pylist()) == "train"
     table = table.drop_columns(["split"])
     if quick:
-        table, train = table.slice(0, 6000), np.arange(6000) % 3 > 0
+        table = table.slice(0, 6000)
+        train = np.arange(6000) % 3 > 0
     settings = Settings((0.02,), (0.7,) if quick else (0.695, 0.68))
     yield task("Adult", table, "sex", "income", train, seed), settings
     table = group_races(load(folder, "compas.csv"))
@@ -161,7 +182,16 @@ def report(found: list[Outcome], json: Path | None) -> None:
     """Print the table, write the results, draw the figure."""
     print_table(
         "What attackers are left with, against what is still predicted",
-        ["table", "way", "setting", "secret AUC", "utility AUC", "cells", "no attacker is right more than", "seconds"],
+        [
+            "table",
+            "way",
+            "setting",
+            "secret AUC",
+            "utility AUC",
+            "cells",
+            "no attacker is right more than",
+            "seconds",
+        ],
         [
             (
                 one.table,
@@ -175,8 +205,10 @@ def report(found: list[Outcome], json: Path | None) -> None:
             )
             for one in found
         ],
-        note="Attackers and models learn from released training rows and are tested on released test rows. The last "
-        "bound holds with 95 % confidence; - where the release draws at random.",
+        note=(
+            "Attackers and models learn from released training rows and are tested on released test"
+            " rows. The last bound holds with 95 % confidence; - where the release draws at random."
+        ),
     )
     if json is not None:
         write_json(json, {"releases": [asdict(one) for one in found]})
@@ -215,7 +247,11 @@ def main() -> None:
                 except LowtideError as error:
                     print(f"{job.name}, {method}, {setting}: {error}", file=sys.stderr)
                     continue
-                print(f"{job.name}, {method}, {setting}: AUC {found[-1].secret_auc:.3f}", file=sys.stderr, flush=True)
+                print(
+                    f"{job.name}, {method}, {setting}: AUC {found[-1].secret_auc:.3f}",
+                    file=sys.stderr,
+                    flush=True,
+                )
     report(found, options.json)
 
 

@@ -1,8 +1,9 @@
 """Four statements of the paper that fail, each on a law small enough to compute exactly.
 
-For each law the table shows what the paper claims of its own release, what is true (by enumeration and
-quadrature, no estimate), the bound of lowtide.theory for the very same release, and what is true when the
-leaking features are hidden as the theory asks, with the same noise or, in the third row, with enough.
+For each law the table shows what the paper claims of its own release, what is true (by enumeration
+and quadrature, no estimate), the bound of lowtide.theory for the very same release, and what is
+true when the leaking features are hidden as the theory asks, with the same noise or, in the third
+row, with enough.
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ def raw_past(epsilon: float = 0.2, delta: float = 0.01) -> Failure:
         f"E at e^{2 * epsilon:g}, noise for {delta:g} a feature",
         claim=2 * delta,
         truth=float(release.forward(2 * epsilon).max()),
-        # X2 is released as it is: all that can be promised is what holds for any release, (1 − γπ)_+.
+        # X2 is released as it is: all that can be promised is what holds for any release, (1 −
+        # γπ)_+.
         bound=float(max(0.0, 1 - np.exp(2 * epsilon) * world.prior.min())),
         mended=float(world.release(np.array([True, True]), scale).forward(2 * epsilon).max()),
         vacuous=True,
@@ -66,7 +68,8 @@ def membership(epsilon: float = 0.1, p: float = 0.1, scale: float = 10.0) -> Fai
 
 def radius(prior: float = 0.1, scale: float = 1.0) -> Failure:
     """The radius of the values stands in for their diameter."""
-    world, everybody = worlds.two_points(prior), np.array([True])
+    world = worlds.two_points(prior)
+    everybody = np.array([True])
     claim = hockey_stick.gaussian(1.0, 1.0, scale)
     enough = calibration.scale_for(0.0, claim, 2.0, prior, "forward")
     return Failure(
@@ -91,7 +94,8 @@ def fixed_attacker(flip: float = 0.2, scale: float = 1.0) -> Failure:
         f"attacker's accuracy, noise {scale:g}",
         claim=float(ndtr(0.5 / scale)),
         truth=release.accuracy(),
-        # Given X2 the prior is (1 − flip, flip); the best guess from two Gaussians at distance 1 adds θ to it.
+        # Given X2 the prior is (1 − flip, flip); the best guess from two Gaussians at distance 1
+        # adds θ to it.
         bound=float(stay + flip * hockey_stick.gaussian(stay / flip, 1.0, scale)),
         mended=world.release(np.array([True, True]), scale).accuracy(),
     )
@@ -103,7 +107,15 @@ def main() -> None:
     failures = [raw_past(), membership(), radius(), fixed_attacker()]
     print_table(
         "Where the paper's statements fail",
-        ["the paper's statement", "the law", "what is measured", "claim", "truth", "our bound", "mended"],
+        [
+            "the paper's statement",
+            "the law",
+            "what is measured",
+            "claim",
+            "truth",
+            "our bound",
+            "mended",
+        ],
         [
             (
                 f.statement,
@@ -116,7 +128,10 @@ def main() -> None:
             )
             for f in failures
         ],
-        note="Claim below truth: the statement fails. Truth and mended are exact; our bound is never below the truth.",
+        note=(
+            "Claim below truth: the statement fails. Truth and mended are exact; our bound is never"
+            " below the truth."
+        ),
     )
     if options.json:
         write_json(options.json, {"failures": [asdict(failure) for failure in failures]})

@@ -1,4 +1,6 @@
-"""Frontiers of several ways to hide, and rates of errors, side by side: readable in print and without colour vision."""
+"""Frontiers of several ways to hide, and rates of errors, side by side: readable in print and
+without colour vision.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,19 @@ from matplotlib.figure import Figure
 from lowtide.errors import LowtideError
 from lowtide.files import write_whole
 
-# Okabe and Ito's colours and one of Tol's, told apart by everybody; every series also has a marker of its own.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999", "#882255")
+# Okabe and Ito's colours and one of Tol's, told apart by everybody; every series also has a marker
+# of its own.
+COLOURS = (
+    "#0072B2",
+    "#D55E00",
+    "#009E73",
+    "#CC79A7",
+    "#E69F00",
+    "#56B4E9",
+    "#000000",
+    "#999999",
+    "#882255",
+)
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<")
 _UNDATED = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
 
@@ -37,9 +50,15 @@ class Series:
 
 
 def plot_frontiers(
-    panels: Mapping[str, Mapping[str, Series]], path: Path, *, horizontal: str, vertical: str, title: str
+    panels: Mapping[str, Mapping[str, Series]],
+    path: Path,
+    *,
+    horizontal: str,
+    vertical: str,
+    title: str,
 ) -> None:
-    """Draw what each way to hide leaves for an attacker against what it keeps, one panel per data set.
+    """Draw what each way to hide leaves for an attacker against what it keeps, one panel per data
+    set.
 
     Args:
         panels: for each panel its curves by name; a name has the same colour in every panel.
@@ -62,7 +81,8 @@ class Rate:
 
     Attributes:
         samples: how many, along the horizontal axis.
-        errors: one list for each number of samples, of every repetition, or of one value that was computed.
+        errors: one list for each number of samples, of every repetition, or of one value that was
+            computed.
         measured: whether it is drawn as the main thing, with its repetitions as dots.
     """
 
@@ -72,9 +92,16 @@ class Rate:
 
 
 def plot_rates(
-    panels: Mapping[str, Mapping[str, Rate]], path: Path, *, horizontal: str, vertical: str, title: str
+    panels: Mapping[str, Mapping[str, Rate]],
+    path: Path,
+    *,
+    horizontal: str,
+    vertical: str,
+    title: str,
 ) -> None:
-    """Draw errors against numbers of samples, both on logarithmic axes; arguments as in `plot_frontiers`."""
+    """Draw errors against numbers of samples, both on logarithmic axes; arguments as in
+    `plot_frontiers`.
+    """
     names = list(dict.fromkeys(name for curves in panels.values() for name in curves))
     figure, axes = _figure(list(panels), horizontal, vertical, title)
     for axis, curves in zip(axes, panels.values(), strict=True):
@@ -88,13 +115,21 @@ def plot_rates(
             means = [sum(some) / len(some) for some in rate.errors]
             _draw(axis, name, Series(rate.samples, means, rate.measured), number)
             if rate.measured:
-                dots = [(n, error) for n, some in zip(rate.samples, rate.errors, strict=True) for error in some]
+                dots = [
+                    (n, error)
+                    for n, some in zip(rate.samples, rate.errors, strict=True)
+                    for error in some
+                ]
                 across, up = zip(*dots, strict=True)
-                axis.scatter(across, up, s=6, alpha=0.4, color=COLOURS[number % len(COLOURS)], zorder=2)
+                axis.scatter(
+                    across, up, s=6, alpha=0.4, color=COLOURS[number % len(COLOURS)], zorder=2
+                )
     _finish(figure, axes, names, path)
 
 
-def _figure(labels: Sequence[str], horizontal: str, vertical: str, title: str) -> tuple[Figure, Sequence[Axes]]:
+def _figure(
+    labels: Sequence[str], horizontal: str, vertical: str, title: str
+) -> tuple[Figure, Sequence[Axes]]:
     """A figure with one panel for each label."""
     figure = Figure(figsize=(max(6.4, 4.2 * len(labels)), 4.6), layout="constrained", dpi=150)
     FigureCanvasAgg(figure)
@@ -112,14 +147,22 @@ def _figure(labels: Sequence[str], horizontal: str, vertical: str, title: str) -
 
 def _finish(figure: Figure, axes: Sequence[Axes], names: Sequence[str], path: Path) -> None:
     """Put one legend for all panels below them, and write the figure."""
-    handles = {text: handle for axis in axes for handle, text in zip(*axis.get_legend_handles_labels(), strict=True)}
+    handles = {
+        text: handle
+        for axis in axes
+        for handle, text in zip(*axis.get_legend_handles_labels(), strict=True)
+    }
     columns = _legend_columns(names, float(figure.get_figwidth()))
-    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=columns, frameon=False)
+    figure.legend(
+        handles.values(), handles.keys(), loc="outside lower center", ncols=columns, frameon=False
+    )
     _save(figure, path)
 
 
 def _legend_columns(names: Sequence[str], inches: float) -> int:
-    """How many entries of a legend fit beside each other: a letter takes about 0.085 inches, a mark five letters."""
+    """How many entries of a legend fit beside each other: a letter takes about 0.085 inches, a mark
+    five letters.
+    """
     widest = max(len(name) for name in names) + 8
     return max(1, min(4, len(names), int(inches / (0.085 * widest))))
 

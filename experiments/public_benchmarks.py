@@ -1,14 +1,15 @@
-"""Other people's benchmark: the tasks of `benchmark-mi`, its estimators, those of `diffusion-mi`, and `VectorTIDE`.
+"""Other people's benchmark: the tasks of `benchmark-mi`, its estimators, those of `diffusion-mi`,
+and `VectorTIDE`.
 
-40 tasks, in five families, whose mutual information is known, and eight laws of its kind "Bend and Mix", whose
-information is also known at every single pair. Every estimator gets the same pairs. Two errors are printed: that of
-the information, by family, and, for the eight laws, the mean error of the density at fresh pairs, estimate and truth
-clipped to ±5 nats.
+40 tasks, in five families, whose mutual information is known, and eight laws of its kind "Bend and
+Mix", whose information is also known at every single pair. Every estimator gets the same pairs. Two
+errors are printed: that of the information, by family, and, for the eight laws, the mean error of
+the density at fresh pairs, estimate and truth clipped to ±5 nats.
 
-The packages need other versions of jax, NumPy and PyTorch than Lowtide, and each lives in an environment of its own.
-`--bmi-python` and `--dmi-python` name their Pythons; without them, they are made in the folder `--work`, from the
-package index, with this Python (3.10 or 3.11). What was estimated is kept in `--work`, too: a stopped run goes on, and
-a longer one adds to it.
+The packages need other versions of jax, NumPy and PyTorch than Lowtide, and each lives in an
+environment of its own. `--bmi-python` and `--dmi-python` name their Pythons; without them, they are
+made in the folder `--work`, from the package index, with this Python (3.10 or 3.11). What was
+estimated is kept in `--work`, too: a stopped run goes on, and a longer one adds to it.
 """
 
 from __future__ import annotations
@@ -29,15 +30,19 @@ import numpy as np
 from lowtide.errors import LowtideError
 from lowtide.report.console import parse_arguments, print_table, write_json
 from lowtide.types import Floats
-from lowtide.vectors import VectorTIDE
+from vectors import VectorTIDE
 
 # What the environment of each package holds; newer versions of jax fail at the import of the first.
-_NEEDS = {"bmi": ("benchmark-mi==0.1.3", "jax==0.4.33", "jaxlib==0.4.33"), "dmi": ("diffusion-mi==0.1.0",)}
+_NEEDS = {
+    "bmi": ("benchmark-mi==0.1.3", "jax==0.4.33", "jaxlib==0.4.33"),
+    "dmi": ("diffusion-mi==0.1.0",),
+}
 _LAWS = "Bend and Mix"
 _FAMILIES = ("one-dimensional", "embedding", "multinormal", "Student", "transformed", _LAWS)
 _PEERS = {"bmi": ("CCA", "KSG", "MINE", "DV", "NWJ", "InfoNCE"), "dmi": ("MINDE", "SMILE", "DIME")}
 _TRIM = 5.0  # nats
-_PAIRS, _QUICK_PAIRS = 5_000, 1_000
+_PAIRS = 5_000
+_QUICK_PAIRS = 1_000
 _QUICK = ("1v1-normal-0.75", "X")
 Found = dict[str, Any]
 
@@ -53,29 +58,44 @@ class Peers(NamedTuple):
         return self.given[package] or environment(self.work, package)
 
     def ask(self, package: str, *arguments: str) -> Any:
-        """What `peers/bmi_tasks.py` or `peers/dmi_tasks.py` answers, run by another Python on one thread."""
-        python, script = self.python(package), Path(__file__).parent / "peers" / f"{package}_tasks.py"
+        """What `peers/bmi_tasks.py` or `peers/dmi_tasks.py` answers, run by another Python on one
+        thread.
+        """
+        python = self.python(package)
+        script = Path(__file__).parent / "peers" / f"{package}_tasks.py"
         one_thread = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
-        found = {**os.environ, "XLA_FLAGS": one_thread, "OMP_NUM_THREADS": "1", "JAX_PLATFORMS": "cpu"}
-        # Isolated: a module beside the script, such as our `estimators`, must not hide one of the package.
+        found = {
+            **os.environ,
+            "XLA_FLAGS": one_thread,
+            "OMP_NUM_THREADS": "1",
+            "JAX_PLATFORMS": "cpu",
+        }
+        # Isolated: a module beside the script, such as our `estimators`, must not hide one of the
+        # package.
         command = [str(python), "-I", "-W", "ignore", str(script), *arguments]
         done = subprocess.run(command, env=found, capture_output=True, text=True, check=False)  # noqa: S603
         if done.returncode:
-            raise LowtideError(f"{python} {script.name} {' '.join(arguments)} failed: {done.stderr.strip()[-500:]}")
+            raise LowtideError(
+                f"{python} {script.name} {' '.join(arguments)} failed: {done.stderr.strip()[-500:]}"
+            )
         return json.loads(done.stdout.splitlines()[-1])
 
 
 def environment(work: Path, package: str) -> Path:
     """The Python of an environment with `package` in the folder `work`, made if it is not there."""
-    place, needs = work / f"{package}-env", _NEEDS[package]
+    place = work / f"{package}-env"
+    needs = _NEEDS[package]
     python = place / ("Scripts" if os.name == "nt" else "bin") / "python"
     if not python.exists():
-        commands = [[sys.executable, "-m", "venv", str(place)], [str(python), "-m", "pip", "install", *needs]]
+        commands = [
+            [sys.executable, "-m", "venv", str(place)],
+            [str(python), "-m", "pip", "install", *needs],
+        ]
         for command in commands:
             if subprocess.run(command, check=False).returncode:  # noqa: S603
                 raise LowtideError(
-                    f"{' '.join(command)} failed; make an environment with {', '.join(needs)} yourself and name its "
-                    f"Python with --{package}-python"
+                    f"{' '.join(command)} failed; make an environment with {', '.join(needs)}"
+                    f" yourself and name its Python with --{package}-python"
                 )
     return python
 
@@ -86,14 +106,22 @@ def density_error(estimate: Floats, truth: Floats) -> float:
 
 
 def tide(pairs: Path, seed: int) -> Found:
-    """`VectorTIDE` on drawn pairs: its cross-fitted information with the interval, and the density error if known."""
-    drawn, start = np.load(pairs), time.process_time()
+    """`VectorTIDE` on drawn pairs: its cross-fitted information with the interval, and the density
+    error if known.
+    """
+    drawn = np.load(pairs)
+    start = time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        fitted = VectorTIDE(trim=_TRIM, progress=False, random_state=seed).fit(drawn["x"], drawn["y"])
-    held_out, report = fitted.information_, fitted.artefact.report
+        fitted = VectorTIDE(trim=_TRIM, progress=False, random_state=seed).fit(
+            drawn["x"], drawn["y"]
+        )
+    held_out = fitted.information_
+    report = fitted.artefact.report
     if held_out is None or report is None:
-        raise LowtideError("VectorTIDE must be fitted with the recipe 'lowtide', which holds rows out")
+        raise LowtideError(
+            "VectorTIDE must be fitted with the recipe 'lowtide', which holds rows out"
+        )
     found: Found = {
         "information": held_out.value,
         "low": held_out.low,
@@ -102,14 +130,20 @@ def tide(pairs: Path, seed: int) -> Found:
         "seconds": time.process_time() - start,
     }
     if "truth" in drawn:
-        found["density error"] = density_error(fitted.density(drawn["test_x"], drawn["test_y"]), drawn["truth"])
+        found["density error"] = density_error(
+            fitted.density(drawn["test_x"], drawn["test_y"]), drawn["truth"]
+        )
     return found
 
 
-def estimated(asked: Peers, task: str, folder: Path, pairs: int, seed: int, names: Sequence[str]) -> Found:
+def estimated(
+    asked: Peers, task: str, folder: Path, pairs: int, seed: int, names: Sequence[str]
+) -> Found:
     """All estimates of one task; those in `folder` are taken from there."""
     kept = folder / f"{task}.json"
-    found: Found = json.loads(kept.read_text()) if kept.exists() else {"task": task, "estimates": {}}
+    found: Found = (
+        json.loads(kept.read_text()) if kept.exists() else {"task": task, "estimates": {}}
+    )
     missing = [name for name in names if name in _PEERS["bmi"] and name not in found["estimates"]]
     if missing or "truth" not in found:
         answer = asked.ask("bmi", "run", task, str(folder), str(pairs), str(seed), *missing)
@@ -138,7 +172,9 @@ def errors(found: Sequence[Found], name: str) -> Floats:
 
 
 def by_family(found: Sequence[Found], names: Sequence[str]) -> list[list[object]]:
-    """Family, tasks, and of each estimator the mean and the largest error; tasks without an answer are counted."""
+    """Family, tasks, and of each estimator the mean and the largest error; tasks without an answer
+    are counted.
+    """
     rows: list[list[object]] = []
     for family in dict.fromkeys(one["family"] for one in found):
         members = [one for one in found if one["family"] == family]
@@ -155,14 +191,20 @@ def show(found: Sequence[Found], peers: Sequence[str], pairs: int) -> None:
     """Print the tables."""
     names = ["TIDE", *peers]
     each = [
-        [one["name"], f"{one['truth']:.3f}", *(_figure(one["estimates"][name].get("information")) for name in names)]
+        [
+            one["name"],
+            f"{one['truth']:.3f}",
+            *(_figure(one["estimates"][name].get("information")) for name in names),
+        ]
         for one in found
     ]
     print_table(f"Information in nats, from {pairs:,} pairs", ["task", "truth", *names], each)
     title = "Error of the information in nats: mean / largest of the family"
     print_table(title, ["family", "tasks", *names], by_family(found, names))
     laws = [one for one in found if "nothing" in one]
-    critics = [name for name in names if any("density error" in one["estimates"][name] for one in laws)]
+    critics = [
+        name for name in names if any("density error" in one["estimates"][name] for one in laws)
+    ]
     rows = [
         [
             one["name"],
@@ -172,10 +214,18 @@ def show(found: Sequence[Found], peers: Sequence[str], pairs: int) -> None:
         for one in laws
     ]
     print_table("Mean error of the density at fresh pairs, nats", ["law", "g = 0", *critics], rows)
-    held = sum(one["estimates"]["TIDE"]["low"] <= one["truth"] <= one["estimates"]["TIDE"]["high"] for one in found)
+    held = sum(
+        one["estimates"]["TIDE"]["low"] <= one["truth"] <= one["estimates"]["TIDE"]["high"]
+        for one in found
+    )
     print(f"The interval of TIDE's information_ holds the truth in {held} of {len(found)} tasks.")
-    seconds = {name: np.mean([one["estimates"][name]["seconds"] for one in found]) for name in names}
-    print("Processor seconds a task: " + ", ".join(f"{name} {value:.1f}" for name, value in seconds.items()))
+    seconds = {
+        name: np.mean([one["estimates"][name]["seconds"] for one in found]) for name in names
+    }
+    print(
+        "Processor seconds a task: "
+        + ", ".join(f"{name} {value:.1f}" for name, value in seconds.items())
+    )
 
 
 def _figure(value: float | None) -> str:
@@ -188,13 +238,27 @@ def options_of(argv: Sequence[str] | None) -> argparse.Namespace:
     for package, (needs, *_) in _NEEDS.items():
         about = f"Python that has {needs.partition('==')[0]} (default: make one)"
         own.add_argument(f"--{package}-python", type=Path, metavar="FILE", help=about)
-    own.add_argument("--work", type=Path, default=Path("benchmark-work"), metavar="DIR", help="where results are kept")
-    own.add_argument("--pairs", type=int, metavar="N", help=f"that estimators learn from (default: {_PAIRS:,})")
+    own.add_argument(
+        "--work",
+        type=Path,
+        default=Path("benchmark-work"),
+        metavar="DIR",
+        help="where results are kept",
+    )
+    own.add_argument(
+        "--pairs", type=int, metavar="N", help=f"that estimators learn from (default: {_PAIRS:,})"
+    )
     peers = [name for names in _PEERS.values() for name in names]
-    own.add_argument("--peers", nargs="+", choices=peers, default=peers, help="estimators beside TIDE")
-    own.add_argument("--families", nargs="+", choices=_FAMILIES, default=list(_FAMILIES), help="of tasks")
+    own.add_argument(
+        "--peers", nargs="+", choices=peers, default=peers, help="estimators beside TIDE"
+    )
+    own.add_argument(
+        "--families", nargs="+", choices=_FAMILIES, default=list(_FAMILIES), help="of tasks"
+    )
     mine, rest = own.parse_known_args(argv)
-    common = parse_arguments(f"{__doc__}\n{own.format_help().replace('options:', 'more options:')}", rest)
+    common = parse_arguments(
+        f"{__doc__}\n{own.format_help().replace('options:', 'more options:')}", rest
+    )
     return argparse.Namespace(**vars(common), **vars(mine))
 
 
@@ -210,8 +274,14 @@ def main(argv: Sequence[str] | None = None) -> None:
     for one in tasks:
         if options.quick and one["task"] not in _QUICK:
             continue
-        found.append(one | estimated(asked, one["task"], folder, pairs, options.seed, options.peers))
-        print(f"{one['name']}: TIDE {found[-1]['estimates']['TIDE']['information']:.3f}", file=sys.stderr, flush=True)
+        found.append(
+            one | estimated(asked, one["task"], folder, pairs, options.seed, options.peers)
+        )
+        print(
+            f"{one['name']}: TIDE {found[-1]['estimates']['TIDE']['information']:.3f}",
+            file=sys.stderr,
+            flush=True,
+        )
     show(found, options.peers, pairs)
     if options.json:
         write_json(options.json, {"pairs": pairs, "seed": options.seed, "tasks": found})

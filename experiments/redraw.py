@@ -1,9 +1,10 @@
-"""Redraw on real tables: how much of a release is the person's own, what attackers read, what it still predicts.
+"""Redraw on real tables: how much of a release is the person's own, what attackers read, what it
+still predicts.
 
-Every table is planned and released with the policy `redraw`; its densities are cross-fitted on the rows that are
-released. Attackers are retrained on the release, those of the audit and one of another make, and tested on rows they
-have not seen. The utility is predicted by boosted trees that learn from the release, tested on the release and on clean
-rows.
+Every table is planned and released with the policy `redraw`; its densities are cross-fitted on the
+rows that are released. Attackers are retrained on the release, those of the audit and one of
+another make, and tested on rows they have not seen. The utility is predicted by boosted trees that
+learn from the release, tested on the release and on clean rows.
 """
 
 from __future__ import annotations
@@ -97,13 +98,19 @@ def cases(folder: Path | None, *, quick: bool) -> list[Case]:
         except LowtideError:
             continue
         found.append(Case(name, table, secret, utility))
-    return [Case(c.name, c.table.slice(0, 1500), c.secret, c.utility) for c in found[:3]] if quick else found
+    return (
+        [Case(c.name, c.table.slice(0, 1500), c.secret, c.utility) for c in found[:3]]
+        if quick
+        else found
+    )
 
 
 def judge(case: Case, seed: int) -> Outcome:
     """Plan, release, attack."""
     start = time.perf_counter()
-    made = plan(case.table, case.secret, policy="redraw", utility=case.utility, seed=seed, steps=160)
+    made = plan(
+        case.table, case.secret, policy="redraw", utility=case.utility, seed=seed, steps=160
+    )
     with TemporaryDirectory() as folder:
         key = Path(folder) / "draws.key"
         key.write_text(f"{seed:064x}")  # so that the same seed draws the same
@@ -140,15 +147,23 @@ def attacked(table: pa.Table, codes: Ints, seed: int) -> AttackReport:
     return attack(table, codes, attackers=[*_ATTACKERS, other], seed=seed, progress=False)
 
 
-def utility_of(clean: pa.Table, released: pa.Table, name: str, seed: int) -> tuple[float, float, float]:
-    """AUC of what the other columns tell about one: clean, on the release, and from the release on clean rows."""
+def utility_of(
+    clean: pa.Table, released: pa.Table, name: str, seed: int
+) -> tuple[float, float, float]:
+    """AUC of what the other columns tell about one: clean, on the release, and from the release on
+    clean rows.
+    """
     truth = [read_classes(table[name].to_pylist())[1] for table in (clean, released)]
     rows, encoder = read_table(clean.drop_columns([name]))
     seen: tuple[Floats, Floats] = (rows, _encoded(encoder, released.drop_columns([name])))
     scores = np.zeros((3, len(truth[0])))
-    for learn, test in StratifiedKFold(_FOLDS, shuffle=True, random_state=seed).split(rows, truth[0]):
+    for learn, test in StratifiedKFold(_FOLDS, shuffle=True, random_state=seed).split(
+        rows, truth[0]
+    ):
         for k, (source, target) in enumerate(((0, 0), (1, 1), (1, 0))):
-            model = HistGradientBoostingClassifier(random_state=seed).fit(seen[source][learn], truth[source][learn])
+            model = HistGradientBoostingClassifier(random_state=seed).fit(
+                seen[source][learn], truth[source][learn]
+            )
             scores[k, test] = model.predict_proba(seen[target][test])[:, 1]
     first, second, third = (roc_auc_score(truth[t], scores[k]) for k, t in enumerate((0, 1, 0)))
     return float(first), float(second), float(third)
@@ -159,7 +174,11 @@ def _encoded(encoder: TableEncoder, table: pa.Table) -> Any:
 
 
 def _useful(one: Outcome) -> str:
-    return "" if one.utility is None else f"{one.utility:.3f} → {one.utility_release:.3f} / {one.utility_clean:.3f}"
+    return (
+        ""
+        if one.utility is None
+        else f"{one.utility:.3f} → {one.utility_release:.3f} / {one.utility_clean:.3f}"
+    )
 
 
 def main() -> None:
@@ -173,7 +192,17 @@ def main() -> None:
             print(f"{case.name}: AUC {found[-1].clean:.3f} → {found[-1].values:.3f}", flush=True)
     print_table(
         "Redraw on real tables",
-        ["table", "rows", "own cells", "AUC clean", "on the release", "turned round", "surface", "utility", "seconds"],
+        [
+            "table",
+            "rows",
+            "own cells",
+            "AUC clean",
+            "on the release",
+            "turned round",
+            "surface",
+            "utility",
+            "seconds",
+        ],
         [
             (
                 one.table,
@@ -188,8 +217,10 @@ def main() -> None:
             )
             for one in found
         ],
-        note="AUC of the strongest attacker, retrained on the release. Utility: AUC on clean rows → learnt from the "
-        "release, tested on it / on clean rows.",
+        note=(
+            "AUC of the strongest attacker, retrained on the release. Utility: AUC on clean rows →"
+            " learnt from the release, tested on it / on clean rows."
+        ),
     )
     if options.json:
         write_json(options.json, {"tables": [asdict(one) for one in found]})

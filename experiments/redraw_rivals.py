@@ -1,9 +1,11 @@
-"""Redraw beside other ways to hide, under one audit: what attackers read, what stays true, what it still predicts.
+"""Redraw beside other ways to hide, under one audit: what attackers read, what stays true, what it
+still predicts.
 
-Every way releases the same rows of the same table. Attackers are retrained on each release, those of the audit and one
-of another make, and tested on rows they have not seen; the strongest of those that read values counts. The utility is
-predicted by boosted trees that learn from the release, tested on clean rows. CorrelationRemover and LEACE work on
-encoded columns, one for each category; their shares of unchanged cells are of these.
+Every way releases the same rows of the same table. Attackers are retrained on each release, those
+of the audit and one of another make, and tested on rows they have not seen; the strongest of those
+that read values counts. The utility is predicted by boosted trees that learn from the release,
+tested on clean rows. CorrelationRemover and LEACE work on encoded columns, one for each category;
+their shares of unchanged cells are of these.
 """
 
 from __future__ import annotations
@@ -94,19 +96,24 @@ def ways(case: Case, secret: Ints, seed: int) -> Iterator[Callable[[], Way]]:
         ("redraw", "", 0.0),
         ("redraw", "", _WIDE),
         ("fixed", "redact", _BUDGET),
-        ("fixed", "mixed", _BUDGET),
     ]
     yield lambda: Way("clean", "", clean, clean, 1.0)
     for policy, mechanism, budget in settings:
         yield lambda p=policy, m=mechanism, b=budget: _ours(case, clean, p, m, b, seed)  # type: ignore[misc]
     yield lambda: _own("repair of columns", clean, repair(clean, secret, seed=seed))
     yield lambda: _own("synthesis by class", clean, synthesise(clean, secret, seed=seed))
-    yield lambda: _own("synthesis, pooled", clean, synthesise(clean, np.zeros(len(secret), dtype=np.intp), seed=seed))
+    yield lambda: _own(
+        "synthesis, pooled",
+        clean,
+        synthesise(clean, np.zeros(len(secret), dtype=np.intp), seed=seed),
+    )
     for rival in (CorrelationRemover(), Leace()):
         yield lambda r=rival: _erased(case, clean, secret, r)  # type: ignore[misc]
 
 
-def _ours(case: Case, clean: pa.Table, policy: str, mechanism: str, budget: float, seed: int) -> Way:
+def _ours(
+    case: Case, clean: pa.Table, policy: str, mechanism: str, budget: float, seed: int
+) -> Way:
     how = {"mechanism": mechanism} if mechanism else {}
     made = plan(
         case.table,
@@ -125,14 +132,18 @@ def _ours(case: Case, clean: pa.Table, policy: str, mechanism: str, budget: floa
         drawn = {"ids": np.arange(len(clean)), "key_file": key} if made.hider.draws else {}
         released = release(case.table, made, **drawn).data  # type: ignore[arg-type]
     judged = [name for name in clean.column_names if name in made.hider.mechanism.encoder.names]
-    name = "mixed" if mechanism == "mixed" else policy
-    return _own(name, clean.select(judged), released.select(judged), f"budget {budget:g} nat")
+    return _own(policy, clean.select(judged), released.select(judged), f"budget {budget:g} nat")
 
 
 def _own(method: str, clean: pa.Table, released: pa.Table, setting: str = "") -> Way:
     """A release of the very columns, and the share of cells that are as they were."""
     same = [
-        np.mean([a == b or (a is None and b is None) for a, b in zip(*(t[c].to_pylist() for t in pair), strict=True)])
+        np.mean(
+            [
+                a == b or (a is None and b is None)
+                for a, b in zip(*(t[c].to_pylist() for t in pair), strict=True)
+            ]
+        )
         for pair in [(clean, released)]
         for c in clean.column_names
     ]
@@ -179,7 +190,8 @@ def judge(case: Case, way: Way, secret: Ints, seed: int, seconds: float) -> Judg
 
 def run(case: Case, seed: int) -> list[Judged]:
     """All ways on one table."""
-    secret, found = read_classes(case.table[case.secret].to_pylist())[1], []
+    secret = read_classes(case.table[case.secret].to_pylist())[1]
+    found = []
     for make in ways(case, secret, seed):
         start = time.perf_counter()
         try:
@@ -189,18 +201,34 @@ def run(case: Case, seed: int) -> list[Judged]:
             continue
         seconds = time.perf_counter() - start
         found.append(judge(case, way, secret, seed, seconds))
-        print(f"{case.name}, {way.method} {way.setting}: AUC {found[-1].values:.3f}, own {way.own:.1%}", flush=True)
+        print(
+            f"{case.name}, {way.method} {way.setting}: AUC {found[-1].values:.3f}, own"
+            f" {way.own:.1%}",
+            flush=True,
+        )
     return found
 
 
 def _row(one: Judged) -> tuple[object, ...]:
-    useful = "" if one.utility_clean is None else f"{one.utility_release:.3f} / {one.utility_clean:.3f}"
+    useful = (
+        "" if one.utility_clean is None else f"{one.utility_release:.3f} / {one.utility_clean:.3f}"
+    )
     auc = f"{one.values:.3f} [{one.low:.3f}, {one.high:.3f}]"
-    return one.method, one.setting, f"{one.own:.1%}", auc, f"{one.turned:.3f}", f"{one.surface:.3f}", useful
+    return (
+        one.method,
+        one.setting,
+        f"{one.own:.1%}",
+        auc,
+        f"{one.turned:.3f}",
+        f"{one.surface:.3f}",
+        useful,
+    )
 
 
 def draw(found: dict[str, list[Judged]], path: Path) -> list[Path]:
-    """Two figures: the attacker against the share of own cells, and against the utility where there is one."""
+    """Two figures: the attacker against the share of own cells, and against the utility where there
+    is one.
+    """
     drawn = []
     for name, label in (
         ("own", "share of the cells that are the person's own"),
@@ -219,7 +247,9 @@ def draw(found: dict[str, list[Judged]], path: Path) -> list[Path]:
             if all(getattr(one, name) is not None for one in judged)
         }
         if panels:
-            drawn.append(path.with_name(f"{path.stem}_{'cells' if name == 'own' else 'utility'}.png"))
+            drawn.append(
+                path.with_name(f"{path.stem}_{'cells' if name == 'own' else 'utility'}.png")
+            )
             plot_frontiers(
                 panels,
                 drawn[-1],
@@ -236,18 +266,31 @@ def main() -> None:
     found: dict[str, list[Judged]] = {}
     for case in cases(options.data, quick=options.quick):
         if len(case.table) > _MOST_ROWS:
-            some = np.sort(np.random.default_rng(options.seed).permutation(len(case.table))[:_MOST_ROWS])
+            some = np.sort(
+                np.random.default_rng(options.seed).permutation(len(case.table))[:_MOST_ROWS]
+            )
             case = Case(case.name, case.table.take(some), case.secret, case.utility)  # noqa: PLW2901
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             found[case.name] = run(case, options.seed)
         print_table(
             f"{case.name}, {len(case.table):,} rows",
-            ["way", "setting", "own cells", "AUC of the secret", "turned round", "surface", "utility: release / clean"],
+            [
+                "way",
+                "setting",
+                "own cells",
+                "AUC of the secret",
+                "turned round",
+                "surface",
+                "utility: release / clean",
+            ],
             [_row(one) for one in found[case.name]],
         )
         if options.json:  # what is done is not lost on Ctrl-C
-            write_json(options.json, {"tables": {name: [asdict(one) for one in rows] for name, rows in found.items()}})
+            write_json(
+                options.json,
+                {"tables": {name: [asdict(one) for one in rows] for name, rows in found.items()}},
+            )
         drawn = draw(found, options.json or Path("redraw_rivals.json"))
     print(f"figures: {', '.join(map(str, drawn))}")
 

@@ -1,10 +1,12 @@
-"""Redraw on tweets: what attackers read against the share of words changed; and what the density of texts reads.
+"""Redraw on tweets: what attackers read against the share of words changed; and what the density of
+texts reads.
 
-Tweets are planned and released with the policy `redraw`, whose regressions are cross-fitted over the authors of the
-tweets that are released, beside words that are dropped, masked, replaced or filled in. Attackers are retrained on the
-release and tested on other authors. One row shows what is told by all that redraw never changes, alone: no share of
-changed words goes below it. The density that `lowtide warn` uses stands beside logistic regression on
-naive-Bayes-weighted words and pairs, tuned on the validation authors; both are tested on authors they have not seen.
+Tweets are planned and released with the policy `redraw`, whose regressions are cross-fitted over
+the authors of the tweets that are released, beside words that are dropped, masked, replaced or
+filled in. Attackers are retrained on the release and tested on other authors. One row shows what is
+told by all that redraw never changes, alone: no share of changed words goes below it. The density
+that `lowtide warn` uses stands beside logistic regression on naive-Bayes-weighted words and pairs,
+tuned on the validation authors; both are tested on authors they have not seen.
 """
 
 from __future__ import annotations
@@ -21,9 +23,9 @@ from scipy import sparse
 
 from lowtide import TIDE, Obfuscator
 from lowtide.attack.panel import attack
-from lowtide.density.artefact import Density
 from lowtide.disclose.noise import KEY_BYTES, KeyedNoise
 from lowtide.errors import LowtideError
+from lowtide.estimate.density import Density
 from lowtide.interface import NATS_PER_BIT
 from lowtide.report.console import parse_arguments, print_table, write_json
 from lowtide.texts.attackers import fit_logistic, log_odds
@@ -36,14 +38,18 @@ from tweet_releases import Corpus, Released, corpus_of
 from tweets import Parts, judged, labels, load
 
 _READERS = ("words", "weighted words", "naive bayes", "surface")
-_LEARNT, _TESTED = 10_000, 5_000  # tweets
+# tweets
+_LEARNT = 10_000
+_TESTED = 5_000
 _PENALTIES = (0.03, 0.1, 0.3)  # C of the regression, chosen on the validation authors
 _OPTIONS = TermOptions(min_count=2, urls=True)
 
 
 @dataclass(frozen=True)
 class Way:
-    """A way to release: a policy and a mechanism, the share of words to keep, and settings of texts."""
+    """A way to release: a policy and a mechanism, the share of words to keep, and settings of
+    texts.
+    """
 
     name: str
     policy: Any
@@ -79,18 +85,30 @@ def main() -> None:
     print_table(
         "What the strongest retrained attacker reads of tweets by other authors",
         ["way", "words kept", "right %", "interval", "bits", "attacker"],
-        [(r.method, f"{r.kept:.1%}", r.right, f"[{r.low:.1f}, {r.high:.1f}]", r.bits, r.attacker) for r in found],
+        [
+            (r.method, f"{r.kept:.1%}", r.right, f"[{r.low:.1f}, {r.high:.1f}]", r.bits, r.attacker)
+            for r in found
+        ],
         note="intervals take tweets for independent; those of one author are not",
     )
     told = [*ours(parts, options.seed), *weighted_regression(parts)]
     bits = {(one.model, one.texts): one.bits for one in told}
     models = list(dict.fromkeys(one.model for one in told))
-    rows = [(model, *(bits[model, texts] for texts in ("train", "val", "test"))) for model in models]
-    print_table("Information about the party, bits", ["model", "training", "validation", "test authors"], rows)
+    rows = [
+        (model, *(bits[model, texts] for texts in ("train", "val", "test"))) for model in models
+    ]
+    print_table(
+        "Information about the party, bits",
+        ["model", "training", "validation", "test authors"],
+        rows,
+    )
     ratio = bits[models[0], "test"] / bits[models[1], "test"]
     print(f"ours / regression, unseen authors: {ratio:.3f}")
     if options.json is not None:
-        plain = {"releases": [asdict(one) for one in found], "information": [asdict(one) for one in told]}
+        plain = {
+            "releases": [asdict(one) for one in found],
+            "information": [asdict(one) for one in told],
+        }
         write_json(options.json, {**plain, "ratio": ratio})
 
 
@@ -99,13 +117,22 @@ def released(way: Way, corpus: Corpus) -> Released:
     settings = TextSettings(attackers=("words",), fill=way.fill, redraw_names=way.redraw_names)
     tide = TIDE(_OPTIONS, progress=False)
     made = Obfuscator(
-        tide, way.policy, way.mechanism, kept=way.kept, settings=settings, progress=False, random_state=corpus.seed
+        tide,
+        way.policy,
+        way.mechanism,
+        kept=way.kept,
+        settings=settings,
+        progress=False,
+        random_state=corpus.seed,
     )
-    # A list is planned without the tweets that test. Redraw sees all that it releases, but no author it decides about.
+    # A list is planned without the tweets that test. Redraw sees all that it releases, but no
+    # author it decides about.
     mine = np.ones(len(corpus.texts), dtype=bool) if way.policy == "redraw" else ~corpus.test
     texts = [text for text, used in zip(corpus.texts, mine, strict=True) if used]
     made.fit(texts, corpus.party[mine], groups=corpus.authors[mine])
-    noise = KeyedNoise(np.random.SeedSequence([corpus.seed, 3]).generate_state(KEY_BYTES // 4).tobytes())
+    noise = KeyedNoise(
+        np.random.SeedSequence([corpus.seed, 3]).generate_state(KEY_BYTES // 4).tobytes()
+    )
     ids = np.arange(len(corpus.texts))
     if way.policy == "redraw":
         if not isinstance(made.hider_, TextHider):
@@ -148,8 +175,12 @@ def read(name: str, corpus: Corpus, texts: Sequence[str], changed: float) -> Rel
         seed=corpus.seed,
         progress=False,
     ).headline
-    right, bits = found.accuracy, found.information.value / NATS_PER_BIT
-    said = f"{name}: {changed:.1%} changed, {100 * right.value:.1f} % right, {bits:.3f} bits ({found.attacker})"
+    right = found.accuracy
+    bits = found.information.value / NATS_PER_BIT
+    said = (
+        f"{name}: {changed:.1%} changed, {100 * right.value:.1f} % right, {bits:.3f} bits"
+        f" ({found.attacker})"
+    )
     print(f"{said}, {monotonic() - start:.0f} s", file=sys.stderr, flush=True)
     ends = 100 * right.low, 100 * right.high
     return Released(name, 1.0 - changed, 100 * right.value, *ends, bits, found.attacker)
@@ -162,24 +193,34 @@ def ours(parts: Parts, seed: int) -> list[Any]:
     density = tide.fit(texts.texts, labels(party), groups=texts.groups).artefact
     if not isinstance(density, Density):
         raise LowtideError("a finite secret was expected")
-    return judged("ours", parts, lambda texts: density.density(texts.texts), np.log(density.classes.prior))
+    return judged(
+        "ours", parts, lambda texts: density.density(texts.texts), np.log(density.classes.prior)
+    )
 
 
 def weighted_regression(parts: Parts) -> list[Any]:
-    """Logistic regression on naive-Bayes-weighted words and pairs; its penalty is chosen on `val`."""
+    """Logistic regression on naive-Bayes-weighted words and pairs; its penalty is chosen on
+    `val`.
+    """
     vocabulary = Vocabulary.learn(parts["train"][0].texts, TermOptions(ngrams=2, min_count=2))
     rows = {name: vocabulary.counts(texts.texts) for name, (texts, _) in parts.items()}
     party = parts["train"][1]
     for counts in rows.values():
         counts.data[:] = 1.0
-    scale = sparse.diags_array(np.abs(log_odds(rows["train"], party, 2)).max(axis=0).astype(np.float32))
+    scale = sparse.diags_array(
+        np.abs(log_odds(rows["train"], party, 2)).max(axis=0).astype(np.float32)
+    )
     inputs = {name: sparse.csr_array(counts @ scale) for name, counts in rows.items()}
     models = [fit_logistic(inputs["train"], party, penalty) for penalty in _PENALTIES]
     prior = np.log(np.bincount(party) / len(party))
-    best = max(models, key=lambda model: _mean(model.predict_log_proba(inputs["val"]), parts["val"][1]))
+    best = max(
+        models, key=lambda model: _mean(model.predict_log_proba(inputs["val"]), parts["val"][1])
+    )
     places = {id(texts): inputs[name] for name, (texts, _) in parts.items()}
     name = "naive-Bayes-weighted regression, words and pairs"
-    return judged(name, parts, lambda texts: best.predict_log_proba(places[id(texts)]) - prior, prior)
+    return judged(
+        name, parts, lambda texts: best.predict_log_proba(places[id(texts)]) - prior, prior
+    )
 
 
 def _mean(scores: Floats, party: Ints) -> float:

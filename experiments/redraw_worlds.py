@@ -1,10 +1,11 @@
 """Redraw plans on laws whose rows can be listed: what a fitted plan really leaves, exactly.
 
-Each law is drawn a few times; from so many rows a redraw plan is fitted, and the law of what it releases of fresh rows
-is computed by enumeration, not sampled. Beside it stands what no estimate from so many rows knows, half a free
-parameter of the columns per row, and the share of the cells that a plan with the exact densities would change. With a
-budget the release has no law that can be enumerated: a large release is drawn, and the highest density of a row that is
-seen often enough is stated with its standard error.
+Each law is drawn a few times; from so many rows a redraw plan is fitted, and the law of what it
+releases of fresh rows is computed by enumeration, not sampled. Beside it stands what no estimate
+from so many rows knows, half a free parameter of the columns per row, and the share of the cells
+that a plan with the exact densities would change. With a budget the release has no law that can be
+enumerated: a large release is drawn, and the highest density of a row that is seen often enough is
+stated with its standard error.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from kept_budgets import Case, laws, table
 from lowtide import worlds
 from lowtide.report.console import parse_arguments, print_table, write_json
 from lowtide.types import Floats
-from lowtide.worlds.redrawing import redraw
+from redrawn_laws import redraw
 
 _ROWS = 2_000
 _DRAWS = 3
@@ -42,7 +43,8 @@ class Result:
         changed: the share of the cells that the release changes.
         needed: the same of a plan with the exact densities.
         moved: the sum over all steps of the share of the rows that a step changes.
-        variation: the sum over all steps of the total variation between the laws before and after it.
+        variation: the sum over all steps of the total variation between the laws before and after
+            it.
         highest: with a budget, the highest density towards a class.
         error: its standard error.
         changed_with_budget: the share of the cells that the release with a budget changes.
@@ -87,7 +89,9 @@ def judge(name: str, case: Case, seed: int, *, draws: int, rows: int) -> Result:
         x, s = world.sample(_ROWS, seed=seed + draw)
         found.append(exact(fitted(table(case, x), s, seed=seed + draw), world, atoms))
     x, s = world.sample(_ROWS, seed=seed)
-    counts, changed = sampled(fitted(table(case, x), s, budget=_BUDGET, seed=seed), world, atoms, rows, seed)
+    counts, changed = sampled(
+        fitted(table(case, x), s, budget=_BUDGET, seed=seed), world, atoms, rows, seed
+    )
     free = sum(len(np.unique(column)) - 1 for column in world.atoms.T) * (len(world.prior) - 1)
     return Result(
         name,
@@ -104,7 +108,9 @@ def judge(name: str, case: Case, seed: int, *, draws: int, rows: int) -> Result:
 
 
 def highest(counts: Floats) -> tuple[float, float]:
-    """The highest density towards a class among outcomes that are seen often, and its standard error."""
+    """The highest density towards a class among outcomes that are seen often, and its standard
+    error.
+    """
     prior = counts.sum(axis=1) / counts.sum()
     often = counts[:, counts.sum(axis=0) >= min(_SEEN, 1 / counts.shape[1]) * counts.sum()]
     posterior = often / often.sum(axis=0)
@@ -129,7 +135,18 @@ def main() -> None:
         print(f"{name}: {found[-1].clean:.4f} → {max(found[-1].left):.4f} nat", flush=True)
     above = [one.law for one in found if max(one.left) > _LIMIT]
     beyond = [one.law for one in found if one.highest - _CLEARLY * one.error > _BUDGET]
-    headings = ["law", "nats", "left: mean", "most", "unknown", "changed", "exact", "moved", "variation", "highest"]
+    headings = [
+        "law",
+        "nats",
+        "left: mean",
+        "most",
+        "unknown",
+        "changed",
+        "exact",
+        "moved",
+        "variation",
+        "highest",
+    ]
     print_table(
         f"Redraw plans of {_ROWS:,} rows, and the exact law of what they release",
         [*headings, "changed then"],
@@ -149,11 +166,15 @@ def main() -> None:
             )
             for one in found
         ],
-        note=f"Above {_LIMIT} nat: {', '.join(above) or 'none'}. Highest: density of a row, with a budget of {_BUDGET} "
-        f"nat; clearly above it: {', '.join(beyond) or 'none'}.",
+        note=(
+            f"Above {_LIMIT} nat: {', '.join(above) or 'none'}. Highest: density of a row, with a"
+            f" budget of {_BUDGET} nat; clearly above it: {', '.join(beyond) or 'none'}."
+        ),
     )
     if options.json:
-        write_json(options.json, {"laws": [asdict(one) for one in found], "above": above, "beyond": beyond})
+        write_json(
+            options.json, {"laws": [asdict(one) for one in found], "above": above, "beyond": beyond}
+        )
 
 
 if __name__ == "__main__":

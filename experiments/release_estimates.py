@@ -1,7 +1,9 @@
-"""Is the estimated leakage of a release right? Fifty releases of worlds whose exact leakage is known.
+"""Is the estimated leakage of a release right? Fifty releases of worlds whose exact leakage is
+known.
 
-Each run fits an Obfuscator on 2,000 rows, takes what it hides of every possible row, and computes the exact information
-of that release. A run is right when the estimate is within 0.02 nat of it, or its interval covers it.
+Each run fits an Obfuscator on 2,000 rows, takes what it hides of every possible row, and computes
+the exact information of that release. A run is right when the estimate is within 0.02 nat of it, or
+its interval covers it.
 """
 
 from __future__ import annotations
@@ -50,12 +52,15 @@ def laws() -> dict[str, EnumerableWorld]:
     }
 
 
-def release(name: str, world: EnumerableWorld, policy: PolicyName, budget: float, seed: int, steps: int) -> Run:
+def release(
+    name: str, world: EnumerableWorld, policy: PolicyName, budget: float, seed: int, steps: int
+) -> Run:
     """Fit, hide, and compare with the exact law."""
     x, s = world.sample(2000, seed=seed)
     tide = TIDE(max_steps=steps, random_state=seed, progress=False)
     fitted = Obfuscator(tide, policy, budget=budget, progress=False, random_state=seed).fit(x, s)
-    hidden, leakage = fitted.flags(world.atoms), fitted.check_.measured
+    hidden = fitted.flags(world.atoms)
+    leakage = fitted.check_.measured
     share = float((world.joint.sum(axis=0)[:, None] * hidden).sum() / hidden.shape[1])
     exact = world.release(hidden).information()
     return Run(name, policy, budget, share, exact, leakage.value, leakage.low, leakage.high)
@@ -74,17 +79,31 @@ def main() -> None:
         "Estimated against exact leakage of a release, in nats",
         ["world", "policy", "budget", "hidden", "exact", "estimate", "interval", "right"],
         [
-            (r.world, r.policy, r.budget, r.hidden, r.exact, r.estimate, f"[{r.low:.4f}, {r.high:.4f}]", r.right)
+            (
+                r.world,
+                r.policy,
+                r.budget,
+                r.hidden,
+                r.exact,
+                r.estimate,
+                f"[{r.low:.4f}, {r.high:.4f}]",
+                r.right,
+            )
             for r in runs
         ],
-        note=f"{sum(r.right for r in runs)} of {len(runs)} right; largest error "
-        f"{max(abs(r.estimate - r.exact) for r in runs):.4f} nat; exact leakage above its budget in "
-        f"{sum(r.exact > r.budget for r in runs)} runs, by at most "
-        f"{max(0.0, *(r.exact - r.budget for r in runs)):.4f} nat.",
+        note=(
+            f"{sum(r.right for r in runs)} of {len(runs)} right; largest error"
+            f" {max(abs(r.estimate - r.exact) for r in runs):.4f} nat; exact leakage above its"
+            f" budget in {sum(r.exact > r.budget for r in runs)} runs, by at most"
+            f" {max(0.0, *(r.exact - r.budget for r in runs)):.4f} nat."
+        ),
     )
     if options.json:
         right = float(np.mean([r.right for r in runs]))
-        write_json(options.json, {"share_right": right, "runs": [{**asdict(r), "right": r.right} for r in runs]})
+        write_json(
+            options.json,
+            {"share_right": right, "runs": [{**asdict(r), "right": r.right} for r in runs]},
+        )
 
 
 if __name__ == "__main__":

@@ -1,10 +1,12 @@
-"""What does synthetic data teach about real people? Audits of synthetic rows of Adult (secret: sex).
+"""What does synthetic data teach about real people? Audits of synthetic rows of Adult (secret:
+sex).
 
-Synthesisers learn from some people; attackers learn from the synthetic rows alone, and are tested on other, real
-people, whose rows nothing was learnt from. The control learns from real rows. Four kinds of synthetic rows: trees over
-the columns before (`peers.table_repair.synthesise`), the same with the secret drawn apart, columns drawn independently,
-and a Gaussian copula by SDV where that is installed. Last, rows that nobody can learn from, real ones neither: a secret
-drawn by a coin. The verdict must tell "tells nothing" from "the attacker failed, even on clean rows".
+Synthesisers learn from some people; attackers learn from the synthetic rows alone, and are tested
+on other, real people, whose rows nothing was learnt from. The control learns from real rows. Four
+kinds of synthetic rows: trees over the columns before (`peers.table_repair.synthesise`), the same
+with the secret drawn apart, columns drawn independently, and a Gaussian copula by SDV where that is
+installed. Last, rows that nobody can learn from, real ones neither: a secret drawn by a coin. The
+verdict must tell "tells nothing" from "the attacker failed, even on clean rows".
 """
 
 from __future__ import annotations
@@ -27,7 +29,9 @@ from lowtide.verbs import audit
 from peers.table_repair import synthesise
 
 _ATTACKERS = ("logistic regression", "boosted trees")
-_ROWS, _QUICK_ROWS = 8_000, 1_500  # to learn from, and as many to test on
+# to learn from, and as many to test on
+_ROWS = 8_000
+_QUICK_ROWS = 1_500
 _SECRET = "sex"
 Maker = Callable[[pa.Table, int], pa.Table]
 
@@ -49,7 +53,12 @@ def by_trees_apart(table: pa.Table, seed: int) -> pa.Table:
 def independent(table: pa.Table, seed: int) -> pa.Table:
     """Every column shuffled by itself."""
     rng = np.random.default_rng([seed, 4])
-    return pa.table({name: table[name].take(pa.array(rng.permutation(len(table)))) for name in table.column_names})
+    return pa.table(
+        {
+            name: table[name].take(pa.array(rng.permutation(len(table))))
+            for name in table.column_names
+        }
+    )
 
 
 def by_copula(table: pa.Table, seed: int) -> pa.Table:
@@ -87,19 +96,36 @@ def coin(table: pa.Table, seed: int) -> pa.Table:
 
 def audited(name: str, release: pa.Table, real: pa.Table, seed: int, seconds: float) -> list[Any]:
     """What attackers learn from a release about real people, and the verdict on it."""
-    report = audit(release, real, _SECRET, synthetic=True, attackers=list(_ATTACKERS), seed=seed, progress=False)
-    here, control = report.attacks.headline, report.attacks.headline_clean
+    report = audit(
+        release,
+        real,
+        _SECRET,
+        synthetic=True,
+        attackers=list(_ATTACKERS),
+        seed=seed,
+        progress=False,
+    )
+    here = report.attacks.headline
+    control = report.attacks.headline_clean
     if control is None:
         raise LowtideError("an audit of synthetic rows has its control")
     right = [in_ascii(interval(one.accuracy, 3)) for one in (here, control)]
-    return [name, *right, f"{report.attacks.guess.accuracy.value:.3f}", str(report.verdict), f"{seconds:.1f}"]
+    return [
+        name,
+        *right,
+        f"{report.attacks.guess.accuracy.value:.3f}",
+        str(report.verdict),
+        f"{seconds:.1f}",
+    ]
 
 
 def adult(data: Path, rows: int, seed: int) -> tuple[pa.Table, pa.Table]:
     """So many people to learn from, and as many others."""
     table = read(data / "adult.csv").drop_columns(["split", "fnlwgt"])
     order = np.random.default_rng(seed).permutation(len(table))
-    return table.take(pa.array(np.sort(order[:rows]))), table.take(pa.array(np.sort(order[rows : 2 * rows])))
+    return table.take(pa.array(np.sort(order[:rows]))), table.take(
+        pa.array(np.sort(order[rows : 2 * rows]))
+    )
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -113,15 +139,27 @@ def main(argv: Sequence[str] | None = None) -> None:
         start = time.process_time()
         made = make()
         found.append(audited(name, made, real, options.seed, time.process_time() - start))
-    found.append(audited("a coin for a secret", coin(learnt, options.seed), coin(real, options.seed + 1), 0, 0.0))
+    found.append(
+        audited(
+            "a coin for a secret", coin(learnt, options.seed), coin(real, options.seed + 1), 0, 0.0
+        )
+    )
     columns = ["synthetic rows", "right", "right, learnt from real rows", "blind"]
-    title = f"Adult, {len(real):,} people: how often attackers guess the sex who learn from synthetic rows"
+    title = (
+        f"Adult, {len(real):,} people: how often attackers guess the sex who learn from synthetic"
+        " rows"
+    )
     print_table(title, [*columns, "seconds to make"], [[*one[:4], one[5]] for one in found])
     for one in found:
         print(f"{one[0]}: {one[4]}")
     if options.json is not None:
         write_json(
-            options.json, {"audits": [dict(zip([*columns, "verdict", "seconds"], one, strict=True)) for one in found]}
+            options.json,
+            {
+                "audits": [
+                    dict(zip([*columns, "verdict", "seconds"], one, strict=True)) for one in found
+                ]
+            },
         )
 
 

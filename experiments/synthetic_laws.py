@@ -20,11 +20,19 @@ class Draw(NamedTuple):
 
 
 Law = Callable[[int, int], Draw]
-_WARPS = (np.exp, np.tanh, lambda z: z**3, lambda z: np.sign(z) * np.sqrt(np.abs(z)), lambda z: z + np.sin(z))
+_WARPS = (
+    np.exp,
+    np.tanh,
+    lambda z: z**3,
+    lambda z: np.sign(z) * np.sqrt(np.abs(z)),
+    lambda z: z + np.sin(z),
+)
 
 
 def gaussian(d: int, rho: float, *, rotate: bool = False, warp: bool = False) -> Law:
-    """The paper's law; rotated, so that no coordinate of x belongs to one of s; or warped by monotone maps."""
+    """The paper's law; rotated, so that no coordinate of x belongs to one of s; or warped by
+    monotone maps.
+    """
     world = worlds.gaussian_pair(d, rho)
 
     def draw(n: int, seed: int) -> Draw:

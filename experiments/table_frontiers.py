@@ -1,7 +1,8 @@
-"""Shared by the experiments on real tables: what attackers are left with against what the table is still good for.
+"""Shared by the experiments on real tables: what attackers are left with against what the table is
+still good for.
 
-Every way to hide learns from the training rows. Attackers are trained on the released training rows and tested on the
-released test rows; so are the models that predict the utility column.
+Every way to hide learns from the training rows. Attackers are trained on the released training rows
+and tested on the released test rows; so are the models that predict the utility column.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ import pyarrow as pa
 
 from lowtide import TIDE, Obfuscator
 from lowtide.attack import scores
+from lowtide.attack.attackers import taught
 from lowtide.disclose.budget import Point
-from lowtide.disclose.noise import KEY_BYTES, KeyedNoise
 from lowtide.errors import LowtideError
 from lowtide.features import Features
 from lowtide.interface import Estimate
@@ -89,14 +90,18 @@ def codes(column: pa.ChunkedArray) -> Ints:
     return read_classes(column.to_pylist())[1]
 
 
-def task(name: str, table: pa.Table, secret: str, utility: str | None, train: Any, seed: int) -> Task:
+def task(
+    name: str, table: pa.Table, secret: str, utility: str | None, train: Any, seed: int
+) -> Task:
     """Take the secret and the use out of a table."""
     rest = table.drop_columns([column for column in (secret, utility) if column is not None])
     useful = None if utility is None else codes(table[utility])
     return Task(name, rest, codes(table[secret]), useful, np.asarray(train, dtype=bool), seed)
 
 
-def best_auc(rows: Floats32, labels: Ints, train: Any, seed: int, names: Sequence[str]) -> tuple[Estimate, str]:
+def best_auc(
+    rows: Floats32, labels: Ints, train: Any, seed: int, names: Sequence[str]
+) -> tuple[Estimate, str]:
     """The best AUC of some attackers on the test rows; they are trained on the others."""
     varied = rows[:, rows[train].std(axis=0) > 0]
     if varied.shape[1] == 0:
@@ -104,57 +109,58 @@ def best_auc(rows: Floats32, labels: Ints, train: Any, seed: int, names: Sequenc
     found = []
     with one_thread():
         for name in names:
-            attacker = ATTACKERS[name](seed).fit(varied[train], labels[train])
-            found.append((scores.auc(attacker.probabilities(varied[~train]), labels[~train], level=0.95), name))
+            attacker = taught(ATTACKERS[name](seed), varied[train], labels[train])
+            found.append(
+                (
+                    scores.auc(attacker.probabilities(varied[~train]), labels[~train], level=0.95),
+                    name,
+                )
+            )
     return max(found, key=lambda pair: pair[0].value)
 
 
 def judge(job: Task, method: str, setting: str, rows: Floats32, kept: float) -> Release:
     """Attack released rows, and use them."""
     auc, attacker = best_auc(rows, job.secret, job.train, job.seed, PANEL)
-    useful = None if job.utility is None else best_auc(rows, job.utility, job.train, job.seed, USERS)[0].value
+    useful = (
+        None
+        if job.utility is None
+        else best_auc(rows, job.utility, job.train, job.seed, USERS)[0].value
+    )
     return Release(method, setting, kept, auc.value, auc.low, auc.high, attacker, useful)
 
 
-def ours(job: Task, rows: Floats32, features: Features, budgets: Sequence[float]) -> Iterator[Release]:
-    """Every point that planning visits, and the ones it chooses: columns raw, noised or redacted."""
-    place, seen = np.flatnonzero(job.train), set()
+def ours(
+    job: Task, rows: Floats32, features: Features, budgets: Sequence[float]
+) -> Iterator[Release]:
+    """Every point that planning visits, and the ones it chooses: columns raw or redacted."""
+    place = np.flatnonzero(job.train)
+    seen = set()
     for budget in budgets:
         tide = TIDE(random_state=job.seed, progress=False)
-        hider = Obfuscator(tide, "fixed", "mixed", budget=budget, random_state=job.seed)
+        hider = Obfuscator(tide, "fixed", budget=budget, random_state=job.seed)
         useful = None if job.utility is None else job.utility[place]
         hider.fit(job.x.take(place), job.secret[place], utility=useful)
         if not isinstance(hider.policy_, FixedColumns):
             raise TypeError("a fixed policy was asked for")
-        last = Point(hider.policy_.hidden, 0.0, hider.policy_.curve[0].reading, None, *_noise(hider))
+        last = Point(hider.policy_.hidden, 0.0, hider.policy_.curve[0].reading)
         for point in (*hider.policy_.curve, last):
-            key = point.hidden.tobytes(), point.noised, point.lam
+            key = point.hidden.tobytes()
             if key not in seen:
                 seen.add(key)
-                mark = f", chosen for {budget:g} nat" if key == (last.hidden.tobytes(), last.noised, last.lam) else ""
+                mark = f", chosen for {budget:g} nat" if key == last.hidden.tobytes() else ""
                 yield judge_point(job, point, rows, features, mark)
-
-
-def _noise(hider: Obfuscator) -> tuple[tuple[int, ...], float | None]:
-    """The features that the chosen plan noises, and their λ."""
-    noised = np.flatnonzero(hider.mechanism_.ratios() > 0)
-    return tuple(map(int, noised)), hider.mechanism_.lam
 
 
 def judge_point(job: Task, point: Point, rows: Floats32, features: Features, mark: str) -> Release:
     """Release the table as a point of the curve says, and judge it."""
     encoder = read_table(job.x)[1]
     mechanism = TableMechanism.build(encoder, features, rows[job.train], kind="redact")
-    if point.noised:
-        noisy = TableMechanism.build(encoder, features, rows[job.train], kind="gaussian", lam=point.lam)
-        mechanism = noisy.only(np.isin(np.arange(len(features)), point.noised))
-    key = np.random.SeedSequence([job.seed, 0x7AB1E]).generate_state(KEY_BYTES // 4).tobytes()
-    released = mechanism.hide(rows, point.hidden, noise=KeyedNoise(key), ids=np.arange(len(rows)))
+    released = mechanism.hide(rows, point.hidden)
     shown = [name for name, hidden in zip(features.names, point.hidden, strict=True) if not hidden]
-    noised = [f"{features.names[j]} + noise {point.lam:g}" for j in point.noised]
-    setting = f"{len(shown)} columns{f' + {len(noised)} noised' if noised else ''}{mark}"
+    setting = f"{len(shown)} columns{mark}"
     judged = judge(job, "fixed", setting, released, float((~point.hidden).mean()))
-    return replace(judged, released=(*shown, *noised))
+    return replace(judged, released=tuple(shown))
 
 
 def rivals(job: Task, rows: Floats32, features: Features, quick: bool) -> Iterator[Release]:
@@ -175,7 +181,9 @@ def rivals(job: Task, rows: Floats32, features: Features, quick: bool) -> Iterat
             yield judge(job, rival.name, f"strength {strength:g}", moved, released.kept)
 
 
-def run(job: Task, budgets: Sequence[float], quick: bool, json: Path | None, *, limit: float) -> None:
+def run(
+    job: Task, budgets: Sequence[float], quick: bool, json: Path | None, *, limit: float
+) -> None:
     """Judge everything, print the table, draw the figure.
 
     Args:
@@ -192,7 +200,8 @@ def run(job: Task, budgets: Sequence[float], quick: bool, json: Path | None, *, 
         releases.append(release)
         print(f"{release.method}: {_said(release)}", file=sys.stderr)
     print_table(
-        f"{job.name}: best retrained attacker's AUC on the secret, and what the release still predicts",
+        f"{job.name}: best retrained attacker's AUC on the secret, and what the release still"
+        " predicts",
         ["way to hide", "setting", "kept", "secret AUC", "interval", "attacker", "utility AUC"],
         [
             (
@@ -226,7 +235,9 @@ def run(job: Task, budgets: Sequence[float], quick: bool, json: Path | None, *, 
 
 
 def at_most(releases: Sequence[Release], limit: float) -> dict[str, Release | None]:
-    """For each way to hide, the most useful release (or the one that keeps most) under the attacker's AUC."""
+    """For each way to hide, the most useful release (or the one that keeps most) under the
+    attacker's AUC.
+    """
     best: dict[str, Release | None] = {}
     for release in releases:
         best.setdefault(release.method, None)
@@ -243,7 +254,10 @@ def _worth(release: Release) -> float:
 def _said(release: Release) -> str:
     useful = "" if release.utility_auc is None else f", utility AUC {release.utility_auc:.3f}"
     what = ", ".join(release.released) or release.setting
-    return f"secret AUC {release.secret_auc:.3f}{useful}, {release.kept:.0%} of the values kept ({what})"
+    return (
+        f"secret AUC {release.secret_auc:.3f}{useful}, {release.kept:.0%} of the values kept"
+        f" ({what})"
+    )
 
 
 def _draw(job: Task, releases: Sequence[Release], path: Path) -> None:

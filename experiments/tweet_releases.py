@@ -1,4 +1,6 @@
-"""Tweets rewritten in several ways, each attacked by models trained on the rewritten tweets of other authors."""
+"""Tweets rewritten in several ways, each attacked by models trained on the rewritten tweets of
+other authors.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ from lowtide.texts.terms import TermOptions
 from lowtide.types import Bools, Ints
 
 KEPT = (0.95, 0.9, 0.8, 0.7, 0.6)
-LEARNT, TESTED = 40_000, 15_000  # tweets
+# tweets
+LEARNT = 40_000
+TESTED = 15_000
 OTHERS: tuple[How, ...] = ("mask", "replace")  # ways to hide beside dropping, tried at one share
 AT = 0.8
 
@@ -80,7 +84,9 @@ class Corpus:
 
 
 def releases(parts: Any, *, quick: bool, seed: int) -> list[Released]:
-    """Judge our fixed policy and what people would do without it, at several shares of words kept."""
+    """Judge our fixed policy and what people would do without it, at several shares of words
+    kept.
+    """
     corpus = corpus_of(parts, *((LEARNT // 10, TESTED // 10) if quick else (LEARNT, TESTED)), seed)
     tide = TIDE(TermOptions(min_count=2), progress=False)
     hider = Obfuscator(tide, kept=AT, settings=TextSettings(attackers=("words",)), progress=False)
@@ -94,7 +100,10 @@ def releases(parts: Any, *, quick: bool, seed: int) -> list[Released]:
     shares = KEPT[1:3] if quick else KEPT
     found = [_judge(corpus, encoder, "nothing hidden", plan.at(1.0))]
     for method, order in _orders(corpus, plan):
-        found += [_judge(corpus, encoder, method, replace(plan, order=order).at(share)) for share in shares]
+        found += [
+            _judge(corpus, encoder, method, replace(plan, order=order).at(share))
+            for share in shares
+        ]
     for how in () if quick else OTHERS:
         found.append(_judge(corpus, encoder, f"fixed, {how}", plan.at(AT), how))
     return found
@@ -104,7 +113,9 @@ def corpus_of(parts: Any, learnt: int, tested: int, seed: int) -> Corpus:
     """So many tweets to learn from, and so many of other authors to test on."""
     rng = np.random.default_rng(np.random.SeedSequence([seed, 0x7EE7]))
     texts: list[str] = []
-    party, authors, test = [], [], []
+    party = []
+    authors = []
+    test = []
     for names, most in ((("train", "val"), learnt), (("test",), tested)):
         pool = [
             (text, side, author)
@@ -134,24 +145,40 @@ def _orders(corpus: Corpus, plan: FixedTerms) -> Iterator[tuple[str, Ints]]:
     rows = TfidfTransformer(sublinear_tf=True).fit_transform(counts)
     weights = LogisticRegression(C=2.0, max_iter=400).fit(rows, party).coef_[0]
     yield "top TF-IDF weight", np.argsort(-np.abs(weights), kind="stable")
-    yield "random words", np.random.default_rng(np.random.SeedSequence([corpus.seed, 1])).permutation(len(plan.order))
+    yield (
+        "random words",
+        np.random.default_rng(np.random.SeedSequence([corpus.seed, 1])).permutation(
+            len(plan.order)
+        ),
+    )
 
 
-def _judge(corpus: Corpus, encoder: TextEncoder, method: str, plan: FixedTerms, how: How = "drop") -> Released:
+def _judge(
+    corpus: Corpus, encoder: TextEncoder, method: str, plan: FixedTerms, how: How = "drop"
+) -> Released:
     """Rewrite all tweets, retrain attackers on those to learn from, and test them on the others."""
     start = monotonic()
     rewriter = Rewriter(encoder, how, plan.hidden, plan.tokens)
-    noise = KeyedNoise(np.random.SeedSequence([corpus.seed, 2]).generate_state(KEY_BYTES // 4).tobytes())
+    noise = KeyedNoise(
+        np.random.SeedSequence([corpus.seed, 2]).generate_state(KEY_BYTES // 4).tobytes()
+    )
     release = rewriter.write(corpus.texts, plan, noise=noise, ids=text_ids(corpus.texts))
     found = attack(
-        list(release), corpus.party, groups=corpus.authors, test=corpus.test, seed=corpus.seed, progress=False
+        list(release),
+        corpus.party,
+        groups=corpus.authors,
+        test=corpus.test,
+        seed=corpus.seed,
+        progress=False,
     ).headline
-    right, bits = found.accuracy, found.information.value / NATS_PER_BIT
+    right = found.accuracy
+    bits = found.information.value / NATS_PER_BIT
     print(
-        f"{method}: {release.kept:.1%} kept, {100 * right.value:.1f} % right, {bits:.3f} bits ({found.attacker}), "
-        f"{monotonic() - start:.0f} s",
+        f"{method}: {release.kept:.1%} kept, {100 * right.value:.1f} % right, {bits:.3f} bits"
+        f" ({found.attacker}), {monotonic() - start:.0f} s",
         file=sys.stderr,
         flush=True,
     )
-    low, high = 100 * right.low, 100 * right.high
+    low = 100 * right.low
+    high = 100 * right.high
     return Released(method, release.kept, 100 * right.value, low, high, bits, found.attacker)

@@ -1,7 +1,9 @@
-"""Tweets of the US Congress: how much they tell about the party, which words tell it, and what rewriting leaves.
+"""Tweets of the US Congress: how much they tell about the party, which words tell it, and what
+rewriting leaves.
 
-Authors of test tweets have written none of the others. The density that `lowtide warn` uses stands beside TF-IDF with
-logistic regression on the same terms, and the paper's network, which prints information on its own training texts.
+Authors of test tweets have written none of the others. The density that `lowtide warn` uses stands
+beside TF-IDF with logistic regression on the same terms, and the paper's network, which prints
+information on its own training texts.
 """
 
 from __future__ import annotations
@@ -19,8 +21,8 @@ from sklearn.feature_extraction.text import TfidfTransformer
 from sklearn.linear_model import LogisticRegression
 
 from lowtide import TIDE
-from lowtide.density.artefact import Density
 from lowtide.errors import LowtideError
+from lowtide.estimate.density import Density
 from lowtide.files import write_whole
 from lowtide.interface import NATS_PER_BIT, Estimate
 from lowtide.report.console import parse_arguments, print_table, write_json
@@ -30,6 +32,7 @@ from lowtide.texts.scan import TermTable, scan_terms, top_terms
 from lowtide.texts.terms import TermOptions
 from lowtide.texts.view import draw_lists
 from lowtide.types import Floats, Ints
+from paper.recipe import Recipe, fit_texts
 from plots import Series, plot_frontiers
 from tweet_releases import Released, releases
 
@@ -72,13 +75,18 @@ def main() -> None:
     leakage += regression(parts, density)
     leakage += papers(parts, options.quick, options.seed)
     show_information(leakage)
-    table = scan_terms(density, parts["train"][0].texts, labels(parts["train"][1]), groups=parts["train"][0].groups)
+    table = scan_terms(
+        density, parts["train"][0].texts, labels(parts["train"][1]), groups=parts["train"][0].groups
+    )
     show_terms(table)
     released = releases(parts, quick=options.quick, seed=options.seed)
     show_releases(released)
     stem = (options.json or Path("tweets.json")).with_suffix("")
     if options.json is not None:
-        rows = {"information": [asdict(one) for one in leakage], "releases": [asdict(one) for one in released]}
+        rows = {
+            "information": [asdict(one) for one in leakage],
+            "releases": [asdict(one) for one in released],
+        }
         write_json(options.json, {**rows, "ratio": ratio(leakage), "terms": plain_terms(table)})
     figures = stem.with_suffix(".terms.svg"), stem.with_suffix(".frontier.png")
     words = lists(table, len(parts["train"][1]))
@@ -99,7 +107,8 @@ def load(folder: Path | None, quick: bool) -> Parts:
     found = read_texts(folder / FILE, text="text", secret="party", group="author")
     if found.secret is None:
         raise LowtideError("the tweets have no column party")  # cannot happen: it was asked for
-    split, party = found.others["split"].to_numpy(), np.array(found.secret.to_pylist()) == "R"
+    split = found.others["split"].to_numpy()
+    party = np.array(found.secret.to_pylist()) == "R"
     parts = {}
     for name, some in (("train", 12_000), ("val", 3_000), ("test", 3_000)):
         rows = np.flatnonzero(split == name)
@@ -121,11 +130,15 @@ def ours(parts: Parts, seed: int) -> tuple[Density, list[Told]]:
     density = tide.fit(texts.texts, labels(party), groups=texts.groups).artefact
     if not isinstance(density, Density):
         raise LowtideError("a finite secret was expected")
-    return density, judged("ours", parts, lambda texts: density.density(texts.texts), np.log(density.classes.prior))
+    return density, judged(
+        "ours", parts, lambda texts: density.density(texts.texts), np.log(density.classes.prior)
+    )
 
 
 def regression(parts: Parts, density: Density) -> list[Told]:
-    """TF-IDF and logistic regression on the terms of our density; strength and weighting chosen on `val`."""
+    """TF-IDF and logistic regression on the terms of our density; strength and weighting chosen on
+    `val`.
+    """
     counts = {name: density.encoder.encode(texts.texts) for name, (texts, _) in parts.items()}
     best: tuple[float, Any, Any] | None = None
     for sublinear in (False, True):
@@ -152,17 +165,15 @@ def regression(parts: Parts, density: Density) -> list[Told]:
 
 
 def papers(parts: Parts, quick: bool, seed: int) -> list[Told]:
-    """The paper's network. Its constant is free, so the bound it maximises is what it has to show."""
+    """The paper's network. Its constant is free, so the bound it maximises is what it has to
+    show.
+    """
     texts, party = parts["train"]
     steps = 100 if quick else PAPER_EPOCHS * len(party) // 128
     start = monotonic()
-    tide = TIDE(
-        features=TermOptions(most=TERMS), recipe="paper", max_steps=steps, random_state=seed, progress=False
-    ).fit(texts.texts, labels(party))
+    recipe = Recipe(steps=steps, seed=seed, progress=False)
+    density = fit_texts(texts.texts, labels(party), recipe, terms=TermOptions(most=TERMS))
     say(f"the paper's network: {monotonic() - start:.0f} s")
-    density = tide.artefact
-    if not isinstance(density, Density):
-        raise LowtideError("a finite secret was expected")
     prior = np.log(density.classes.prior)
 
     def gains(texts: TextSet) -> Floats:
@@ -173,7 +184,9 @@ def papers(parts: Parts, quick: bool, seed: int) -> list[Told]:
     return judged("the paper's network", parts, gains, prior)
 
 
-def judged(model: str, parts: Parts, gains: Callable[[TextSet], Floats], log_prior: Floats) -> list[Told]:
+def judged(
+    model: str, parts: Parts, gains: Callable[[TextSet], Floats], log_prior: Floats
+) -> list[Told]:
     """What a model reads of all splits, from densities (n, 2)."""
     found = []
     for name, (texts, party) in parts.items():
@@ -194,9 +207,23 @@ def show_information(leakage: list[Told]) -> None:
     """Bits and accuracy, on training texts and on those of other authors."""
     by = {(one.model, one.texts): one for one in leakage}
     models = list(dict.fromkeys(one.model for one in leakage))
-    columns = ["model", "bits, training texts", "bits, unseen authors", "right %, training", "right %, unseen"]
-    rows = [(m, by[m, "train"].bits, by[m, "test"].bits, by[m, "train"].right, by[m, "test"].right) for m in models]
-    print_table("What tweets tell about the party", columns, rows, note=f"the paper prints {PAPER_BITS} bits")
+    columns = [
+        "model",
+        "bits, training texts",
+        "bits, unseen authors",
+        "right %, training",
+        "right %, unseen",
+    ]
+    rows = [
+        (m, by[m, "train"].bits, by[m, "test"].bits, by[m, "train"].right, by[m, "test"].right)
+        for m in models
+    ]
+    print_table(
+        "What tweets tell about the party",
+        columns,
+        rows,
+        note=f"the paper prints {PAPER_BITS} bits",
+    )
     print(f"ours / TF-IDF and regression, unseen authors: {ratio(leakage):.3f}")
 
 
@@ -212,12 +239,16 @@ def show_terms(table: TermTable) -> None:
             )
             for j in top_terms(table, place, TOP, least_count=20)
         ]
-        print_table(f"Words of {label}, in bits", ["word", "tweets", "conditional density", "PMI"], rows)
+        print_table(
+            f"Words of {label}, in bits", ["word", "tweets", "conditional density", "PMI"], rows
+        )
 
 
 def estimate(table: TermTable, term: int, place: int, what: str = "conditional") -> Estimate:
     """One cell of the table with its interval."""
-    value, low, high = (float(getattr(table, f"{what}{end}")[term, place]) for end in ("", "_low", "_high"))
+    value, low, high = (
+        float(getattr(table, f"{what}{end}")[term, place]) for end in ("", "_low", "_high")
+    )
     return Estimate(value, low, high, int(table.texts[term]))
 
 
@@ -259,7 +290,14 @@ def show_releases(found: list[Released]) -> None:
         "What the strongest retrained attacker reads of rewritten tweets by unseen authors",
         ["way to hide", "words kept", "right %", "interval", "bits", "attacker"],
         [
-            (one.method, f"{one.kept:.1%}", one.right, f"[{one.low:.1f}, {one.high:.1f}]", one.bits, one.attacker)
+            (
+                one.method,
+                f"{one.kept:.1%}",
+                one.right,
+                f"[{one.low:.1f}, {one.high:.1f}]",
+                one.bits,
+                one.attacker,
+            )
             for one in sorted(found, key=lambda one: (one.method, -one.kept))
         ],
         note="intervals take tweets for independent; those of one author are not",

@@ -1,7 +1,8 @@
-"""What may go wrong although every number on a card is right: laws small enough to compute what then happens.
+"""What may go wrong although every number on a card is right: laws small enough to compute what
+then happens.
 
-Each line is a way in which what a card rests on does not hold, what the card says, and what is true. Nothing is
-estimated: laws are listed, and samples are counted by their exact probabilities.
+Each line is a way in which what a card rests on does not hold, what the card says, and what is
+true. Nothing is estimated: laws are listed, and samples are counted by their exact probabilities.
 """
 
 from __future__ import annotations
@@ -86,7 +87,8 @@ def copied_rows(people: int = 100, copies: int = 10, right: float = 0.6) -> Trou
 
 def side_knowledge() -> Trouble:
     """The release is the secret turned round by a bit that somebody knows."""
-    # Cells: (released bit, bit known beside it); the released bit is the exclusive or of secret and known bit.
+    # Cells: (released bit, bit known beside it); the released bit is the exclusive or of secret and
+    # known bit.
     joint = np.zeros((2, 2, 2))
     for secret in (0, 1):
         for known in (0, 1):
@@ -150,7 +152,8 @@ def chosen_here(plans: int = 64, n: int = 1000, right: float = 0.6) -> Trouble:
     each = float(binom.pmf(seen, n, right)[below].sum())
     return Trouble(
         "the rows that are counted chose the release",
-        f"the smallest bound of {plans} releases, each right in {right:.0%}, from the same {n:,} rows",
+        f"the smallest bound of {plans} releases, each right in {right:.0%}, from the same {n:,}"
+        " rows",
         "how often the bound lies below the truth",
         _FAILURE,
         1 - (1 - each) ** plans,
@@ -159,7 +162,8 @@ def chosen_here(plans: int = 64, n: int = 1000, right: float = 0.6) -> Trouble:
 
 def _right(right: int, n: int) -> Floats:
     """Counts of n rows, so many of which show their secret."""
-    half, rest = right // 2, n - right
+    half = right // 2
+    rest = n - right
     return np.array([[half, rest // 2], [rest - rest // 2, right - half]], dtype=float)
 
 
@@ -186,7 +190,9 @@ def main() -> None:
         "What may go wrong",
         ["what", "law", "figure", "stated", "true"],
         [tuple(asdict(one).values()) for one in found],
-        note="All exact: neither sampling nor estimation; --quick, --seed and --data change nothing.",
+        note=(
+            "All exact: neither sampling nor estimation; --quick, --seed and --data change nothing."
+        ),
     )
     if options.json:
         write_json(options.json, {"troubles": [asdict(one) for one in found]})

@@ -1,7 +1,8 @@
 """Which features leak: TIDE's answer beside the exact one, on a world where it is known.
 
-Six correlated columns, three of which shift with a secret bit. For each feature the table shows what it adds to the
-ones before it, and its order-free share, averaged over 500 fresh rows at their true secret: estimated and exact.
+Six correlated columns, three of which shift with a secret bit. For each feature the table shows
+what it adds to the ones before it, and its order-free share, averaged over 500 fresh rows at their
+true secret: estimated and exact.
 """
 
 from __future__ import annotations
@@ -19,13 +20,17 @@ NAMES = ("age", "income", "commute", "height", "pets", "shoe size")
 
 
 def exact_shares(world: ShiftedGaussian, x: Floats, s: Ints, orders: int, seed: int) -> Floats:
-    """Mean Shapley value of each feature at the true secret, over random orders (all of them when there are few)."""
+    """Mean Shapley value of each feature at the true secret, over random orders (all of them when
+    there are few).
+    """
     m = len(world.features)
     every = list(permutations(range(m)))
     chosen = np.random.default_rng(seed).permutation(len(every))[:orders]
-    total, at = np.zeros(m), (np.arange(len(s)), s)
+    total = np.zeros(m)
+    at = (np.arange(len(s)), s)
     for order in (every[k] for k in chosen):
-        mask, before = np.zeros(m, dtype=bool), np.zeros(len(s))
+        mask = np.zeros(m, dtype=bool)
+        before = np.zeros(len(s))
         for j in order:
             mask[j] = True
             after = world.observed(x, mask)[at]
@@ -49,7 +54,12 @@ def main() -> None:
     rows = [
         (*row,)
         for row in zip(
-            NAMES, map(float, adds), map(float, truth), map(float, shares), map(float, order_free), strict=True
+            NAMES,
+            map(float, adds),
+            map(float, truth),
+            map(float, shares),
+            map(float, order_free),
+            strict=True,
         )
     ]
     held_out = tide.information(fresh, secret)
@@ -57,10 +67,15 @@ def main() -> None:
         "Which features leak, in nats",
         ["feature", "adds (TIDE)", "adds (exact)", "order-free (TIDE)", "order-free (exact)"],
         rows,
-        note=f"Held-out information {held_out} nat = {held_out.bits} bits; exact {world.information():.4f} nat.",
+        note=(
+            f"Held-out information {held_out} nat = {held_out.bits} bits; exact"
+            f" {world.information():.4f} nat."
+        ),
     )
     if options.json:
-        write_json(options.json, {"rows": rows, "held_out": vars(held_out), "exact": world.information()})
+        write_json(
+            options.json, {"rows": rows, "held_out": vars(held_out), "exact": world.information()}
+        )
 
 
 if __name__ == "__main__":

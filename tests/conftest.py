@@ -1,4 +1,6 @@
-"""Settings shared by all tests, a web server, and a browser for those that ask how wide a page is."""
+"""Settings shared by all tests, a web server, and a browser for those that ask how wide a page
+is.
+"""
 
 import functools
 import html
@@ -16,17 +18,19 @@ from hypothesis import settings
 
 from lowtide.disclose.card import Feature, ReleaseCard
 from lowtide.disclose.certificate import certify_fixed
+from lowtide.disclose.review import card_digest
 
 # The machine decides how long an example takes; a slow one is not a wrong one.
 settings.register_profile("lowtide", deadline=None, derandomize=True, print_blob=True)
 settings.load_profile("lowtide")
 
-# Files that were measured to take longest: workers that start with these do not wait for one of them at the end.
+# Files that were measured to take longest: workers that start with these do not wait for one of
+# them at the end.
 SLOWEST = (
     "test_wheel.py",
     "cli/test_images.py",
     "images/test_density.py",
-    "test_golden.py",
+    "test_roads.py",
     "images/test_sequential.py",
     "images/test_attackers.py",
     "cli/test_texts.py",
@@ -34,7 +38,7 @@ SLOWEST = (
     "test_verbs.py",
     "test_fourth_kind.py",
     "disclose/test_exact_releases.py",
-    "density/test_accuracy.py",
+    "estimate/test_accuracy.py",
 )
 
 
@@ -43,6 +47,12 @@ def pytest_collection_modifyitems(items):
     rank = {name: place for place, name in enumerate(SLOWEST)}
     here = Path(__file__).parent
     items.sort(key=lambda item: rank.get(item.path.relative_to(here).as_posix(), len(rank)))
+
+
+@pytest.fixture(scope="session")
+def sealed():
+    """Edit the JSON of a card and compute its digest anew, as somebody does who knows how."""
+    return lambda card, **changes: card | changes | {"digest": card_digest(card | changes)}
 
 
 @pytest.fixture(scope="session")
@@ -65,7 +75,9 @@ def make_card():
     return made
 
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+CHROMIUM = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+)
 
 
 @pytest.fixture
@@ -76,37 +88,56 @@ def widths(tmp_path):
 
     def laid_out(pages):
         measure = (
-            "document.querySelector('output').textContent = [...document.querySelectorAll('iframe')].map(frame => {"
-            "frame.contentDocument.querySelectorAll('details').forEach(part => part.open = true);"
-            "return frame.contentDocument.documentElement.scrollWidth}).join(' ')"
+            "document.querySelector('output').textContent ="
+            " [...document.querySelectorAll('iframe')].map(frame =>"
+            " {frame.contentDocument.querySelectorAll('details').forEach(part => part.open ="
+            " true);return frame.contentDocument.documentElement.scrollWidth}).join(' ')"
         )
         frames = "".join(
-            f'<iframe style="width:{width}px;height:900px;border:0" srcdoc="{html.escape(page)}"></iframe>'
+            f'<iframe style="width:{width}px;height:900px;border:0"'
+            f' srcdoc="{html.escape(page)}"></iframe>'
             for page, width in pages
         )
         wrapper = tmp_path / "wrapper.html"
         wrapper.write_text(
-            f"<!DOCTYPE html><meta charset=utf-8><output></output>{frames}<script>onload = () => {{{measure}}}</script>"
+            f"<!DOCTYPE html><meta charset=utf-8><output></output>{frames}<script>onload = () =>"
+            f" {{{measure}}}</script>"
         )
-        options = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--virtual-time-budget=4000"]
+        options = [
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--hide-scrollbars",
+            "--virtual-time-budget=4000",
+        ]
         done = subprocess.run(  # noqa: S603 - a browser on our own page
-            [CHROMIUM, *options, f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom", wrapper.as_uri()],
+            [
+                CHROMIUM,
+                *options,
+                f"--user-data-dir={tmp_path / 'profile'}",
+                "--dump-dom",
+                wrapper.as_uri(),
+            ],
             capture_output=True,
             text=True,
             timeout=60,
             check=True,
         )
-        return [int(width) for width in re.search(r"<output>([\d ]+)</output>", done.stdout)[1].split()]
+        return [
+            int(width) for width in re.search(r"<output>([\d ]+)</output>", done.stdout)[1].split()
+        ]
 
     return laid_out
 
 
 @pytest.fixture(scope="session")
 def playwright():
-    """The driver of browsers, started once for all tests of a process: a second one would be refused."""
+    """The driver of browsers, started once for all tests of a process: a second one would be
+    refused.
+    """
     if shutil.which("chromium") is None and os.environ.get("LOWTIDE_BROWSER") != "required":
         pytest.skip("no Chromium on this machine")
-    from playwright.sync_api import sync_playwright  # noqa: PLC0415 - only where there is a browser
+    from playwright.sync_api import sync_playwright  # only where there is a browser
 
     with sync_playwright() as started:
         yield started
@@ -142,13 +173,17 @@ class Ranges(WholeFiles):
 
 @pytest.fixture(scope="session")
 def serve():
-    """Serve a folder on this machine: the address of the server, and the list of what it was asked."""
+    """Serve a folder on this machine: the address of the server, and the list of what it was
+    asked.
+    """
     pytest.importorskip("aiohttp")
 
     @contextmanager
     def served(folder, *, ranges=True):
         asked = []
-        handler = functools.partial(Ranges if ranges else WholeFiles, asked=asked, directory=str(folder))
+        handler = functools.partial(
+            Ranges if ranges else WholeFiles, asked=asked, directory=str(folder)
+        )
         with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
             thread = threading.Thread(target=server.serve_forever)
             thread.start()

@@ -25,7 +25,9 @@ NOISY = np.where(RNG.random(N) < 0.01, 1 - S, S)  # right in 99 % of the rows
         pa.array(["yes" if s else "no" for s in S]).dictionary_encode(),
         pa.array(NOISY),
         pa.array(S + RNG.normal(0, 0.05, N)),
-        pa.array([dt.date(2000 + 10 * int(s), 1, 1) + dt.timedelta(days=i) for i, s in enumerate(S)]),
+        pa.array(
+            [dt.date(2000 + 10 * int(s), 1, 1) + dt.timedelta(days=i) for i, s in enumerate(S)]
+        ),
         pa.array([f"{'aeiou'[k % 5]}{s}" for k, s in enumerate(S)]),
     ],
     ids=str,

@@ -1,10 +1,9 @@
 """Networks are trained on the device that was asked for, and nowhere is one hard-coded.
 
-PyTorch's device `meta` knows shapes and no numbers, and refuses to mix with tensors of the CPU. Training there takes
-all of its steps and then fails in one place, where the finished network is brought back to the CPU.
+PyTorch's device `meta` knows shapes and no numbers, and refuses to mix with tensors of the CPU.
+Training there takes all of its steps and then fails in one place, where the finished network is
+brought back to the CPU.
 """
-
-import warnings
 
 import numpy as np
 import pytest
@@ -13,25 +12,19 @@ from scipy import sparse
 from torch import nn
 
 from lowtide import TIDE, Obfuscator, audit, plan, scan, worlds
-from lowtide.attack.attackers import Part
-from lowtide.density.bag_fitting import fit_bag
-from lowtide.density.crossfit import fit_masked
-from lowtide.density.objectives import Options
-from lowtide.density.paper_training import train as train_paper
-from lowtide.density.paper_training import train_sparse
-from lowtide.density.streaming import Blocks, fit_stream
-from lowtide.density.training import Dropout
 from lowtide.errors import LowtideError
+from lowtide.estimate.fitting import fit_critic, fit_sparse
+from lowtide.estimate.objectives import Options
+from lowtide.estimate.training import Dropout
 from lowtide.features import one_per_column
-from lowtide.images.attackers import IMAGE_ATTACKERS, Album
+from lowtide.images.attackers import IMAGE_ATTACKERS, Album, train_network
 from lowtide.images.causal import CausalNet
 from lowtide.images.convnets import paper_cnn, small_cnn
 from lowtide.images.encoder import Grid, Stack
-from lowtide.images.paper import fit_paper_images
 from lowtide.images.region_density import fit_reader
 from lowtide.images.training import Schedule, TrainingImages, train_causal, train_masked
 from lowtide.labels import read_classes
-from lowtide.tables.attackers import NetworkLearner
+from lowtide.tables.attackers import PlainNetworkLearner
 from lowtide.texts.attackers import EmbeddingNetwork
 from lowtide.training import (
     DEVICES,
@@ -42,17 +35,21 @@ from lowtide.training import (
     seeded,
     to_device,
 )
-from lowtide.vectors import VectorTIDE
-from lowtide.vectors.columns import Zero
-from lowtide.vectors.residual import Pairs, ResidualSettings, ResidualTrainer
+from paper.images import fit_paper_images
+from paper.training import train as train_paper
+from paper.training import train_sparse
 from peers.adversarial import AdversarialFilter
 from peers.filter_training import Training
+from vectors import VectorTIDE
+from vectors.columns import Zero
+from vectors.residual import Pairs, ResidualSettings, ResidualTrainer
 
 META = torch.device("meta")
 THERE = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
 ABSENT = [name for name, there in THERE.items() if not there]
 absent = pytest.mark.skipif(not ABSENT, reason="every device is there")
 N = 48
+LOG_PRIOR = np.log([0.5, 0.5])
 
 
 def rows(n=N, columns=3):
@@ -73,10 +70,16 @@ def counts(n=N, terms=12):
 
 
 def trained_until_brought_back(train, *arguments, **options):
-    """Train on meta; it must not fail before a finished network, or its answers, are copied to the CPU."""
+    """Train on meta; it must not fail before a finished network, or its answers, are copied to the
+    CPU.
+    """
     with computing_on(META), pytest.raises(NotImplementedError, match="meta") as stopped:
         train(*arguments, **options)
-    ours = [entry for entry in stopped.traceback if "/lowtide/" in str(entry.path) or "/peers/" in str(entry.path)]
+    ours = [
+        entry
+        for entry in stopped.traceback
+        if any(f"/{room}/" in str(entry.path) for room in ("lowtide", "peers", "paper", "vectors"))
+    ]
     assert ".cpu()" in str(ours[-1].statement), "not stopped by bringing the network back"
 
 
@@ -88,7 +91,9 @@ class TestNames:
 
     @absent
     def test_a_device_that_is_not_there_is_refused_with_what_is(self):
-        with pytest.raises(LowtideError, match=rf"device='{ABSENT[0]}' is not on this machine.*there is .*cpu: use"):
+        with pytest.raises(
+            LowtideError, match=rf"device='{ABSENT[0]}' is not on this machine.*there is .*cpu: use"
+        ):
             resolve_device(ABSENT[0])
 
     def test_another_name_is_refused(self):
@@ -111,7 +116,9 @@ class TestNames:
 
     @absent
     def test_everything_that_trains_refuses_a_device_that_is_not_there(self):
-        name, (x, s), (images, classes) = ABSENT[0], rows(), pictures()
+        name = ABSENT[0]
+        (x, s) = rows()
+        (images, classes) = pictures()
         asks = (
             lambda: TIDE(device=name).fit(x, s),
             lambda: VectorTIDE(device=name).fit(x, x),
@@ -166,9 +173,12 @@ class TestImagesOnMeta:
     @pytest.mark.parametrize("train", [train_causal, train_masked])
     def test_critics_are_trained(self, train):
         x, s = pictures()
-        album, steps = TrainingImages(Stack(x), s, Grid(16, 16, 1, 4), np.array([0.5, 0.5])), []
+        album = TrainingImages(Stack(x), s, Grid(16, 16, 1, 4), np.array([0.5, 0.5]))
+        steps = []
         schedule = Schedule(3, 8)
-        trained_until_brought_back(train, album, np.arange(N), schedule, seed=0, tick=lambda: steps.append(1))
+        trained_until_brought_back(
+            train, album, np.arange(N), schedule, seed=0, tick=lambda: steps.append(1)
+        )
         assert len(steps) == schedule.steps
 
     def test_the_papers_critic_is_trained(self):
@@ -179,16 +189,17 @@ class TestImagesOnMeta:
     @pytest.mark.parametrize("name", ["small network", "paper's network"])
     def test_attackers_are_trained(self, name):
         x, s = pictures()
-        learner = IMAGE_ATTACKERS[name](0).learner
-        learner._mirror = False
-        part = Part(Album.of(x), s)
-        learner.net = learner._recipe.make((16, 16, 1), 2)
-        trained_until_brought_back(learner._train, part, 1, 1e-3)
+        recipe = IMAGE_ATTACKERS[name](0).recipe
+        net = recipe.make((16, 16, 1), 2)
+        options = {"mirror": False, "seed": 0}
+        trained_until_brought_back(train_network, net, Album.of(x), s, recipe, **options)
 
     def test_readers_of_regions_are_trained(self):
         x, s = pictures()
         fold = np.arange(N) // 2 % 2
-        trained_until_brought_back(fit_reader, lambda part: x[part], s, fold, mirror=False, steps=2, seed=0)
+        trained_until_brought_back(
+            fit_reader, lambda part: x[part], s, fold, mirror=False, steps=2, seed=0
+        )
 
     def test_the_rival_is_trained(self):
         x, s = pictures(16)
@@ -209,34 +220,29 @@ class TestTablesAndTextsOnMeta:
     def test_any_mask_networks_are_trained(self):
         x, s = rows()
         classes, codes = read_classes(s)
-        options = Options(steps=40, folds=2, progress=False)
-        trained_until_brought_back(fit_masked, x, codes, classes, one_per_column(3), options)
-
-    def test_networks_on_streams_are_trained(self):
-        x, s = rows(400)
-        options = Options(features=one_per_column(3), steps=60, progress=False)
-        trained_until_brought_back(fit_stream, Blocks(x, s, 0), lambda block: (block, None), options)
+        options = Options(steps=40, folds=2, progress=False, critic="masked")
+        trained_until_brought_back(fit_critic, x, codes, classes, one_per_column(3), options)
 
     def test_the_papers_networks_are_trained(self):
-        x, s = (torch.from_numpy(part) for part in (rows()[0], np.eye(2, dtype=np.float32)[rows()[1]]))
+        x, s = (
+            torch.from_numpy(part) for part in (rows()[0], np.eye(2, dtype=np.float32)[rows()[1]])
+        )
         how = {"trim": 3.0, "objective": "dv", "seed": 0, "show": False}
         trained_until_brought_back(train_paper, x, s, epochs=2, **how)
         trained_until_brought_back(train_sparse, *counts(), classes=2, steps=2, **how)
 
     def test_the_attacking_network_on_tables_is_trained(self):
         x, s = rows()
-        part = Part(x, s)
-        trained_until_brought_back(NetworkLearner(0).learn, part, part, np.array([0.5, 0.5]))
+        trained_until_brought_back(PlainNetworkLearner(0).fit, x, s, LOG_PRIOR)
 
     def test_the_attacking_network_on_texts_is_trained(self):
-        part = Part(*counts())
-        trained_until_brought_back(EmbeddingNetwork(0).learn, part, part, np.array([0.5, 0.5]))
+        trained_until_brought_back(EmbeddingNetwork(0).fit, *counts(), LOG_PRIOR)
 
     def test_the_bag_of_terms_is_trained(self):
         x, s = counts(200)
         classes, codes = read_classes(s)
         options = Options(steps=20, folds=2, progress=False)
-        trained_until_brought_back(fit_bag, x, codes, classes, one_per_column(12), options)
+        trained_until_brought_back(fit_sparse, x, codes, classes, one_per_column(12), options)
 
     def test_networks_on_vectors_are_trained(self):
         x, _ = rows()
@@ -253,9 +259,11 @@ class TestTablesAndTextsOnMeta:
 def test_a_fit_is_the_same_on_every_device_up_to_rounding(device):
     world = worlds.shifted_gaussian(2, dimension=2)
     x, s = world.sample(150, seed=0)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "the training estimate")
-        found = [TIDE(device=where, critic="masked", max_steps=80).fit(x, s) for where in ("cpu", device)]
+    found = [
+        TIDE(device=where, critic="masked", max_steps=80).fit(x, s) for where in ("cpu", device)
+    ]
     np.testing.assert_allclose(found[0].density(x), found[1].density(x), atol=1e-2)
-    assert all(isinstance(value, np.ndarray) for value in found[1].artefact.critic.tensors().values())
+    assert all(
+        isinstance(value, np.ndarray) for value in found[1].artefact.critic.tensors().values()
+    )
     assert abs(found[0].density(x)).max() > 0.3, "it has learnt something"

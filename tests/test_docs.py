@@ -1,4 +1,6 @@
-"""The documentation: quoted messages are ours, links lead somewhere, and the site builds without a warning."""
+"""The documentation: quoted messages are ours, links lead somewhere, and the site builds without a
+warning.
+"""
 
 import ast
 import os
@@ -30,7 +32,9 @@ def messages():
     for path in sorted((ROOT / "src").rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.JoinedStr):
-                parts = [part.value if isinstance(part, ast.Constant) else "…" for part in node.values]
+                parts = [
+                    part.value if isinstance(part, ast.Constant) else "…" for part in node.values
+                ]
                 found.add("".join(parts))
             elif isinstance(node, ast.Constant) and isinstance(node.value, str):
                 found.add(node.value)
@@ -57,7 +61,9 @@ def flags():
 
 def shown_commands(page):
     """The command lines of Lowtide in the shell blocks of a page, without comments and output."""
-    for block in re.findall(r"^```(?:sh|console|)\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE):
+    for block in re.findall(
+        r"^```(?:sh|console|)\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE
+    ):
         for line in block.replace("\\\n", " ").splitlines():
             command = line.removeprefix("$ ").replace("…", "X")
             if command.startswith("lowtide "):
@@ -74,7 +80,9 @@ def test_commands_have_the_options_that_pages_show(page):
 
 def test_the_readme_shows_all_five_verbs():
     assert sum(len(list(shown_commands(page))) for page in PAGES) > 40
-    assert {"scan", "plan", "release", "audit", "warn"} <= {name for _, name, *_ in shown_commands(PAGES[0])}
+    assert {"scan", "plan", "release", "audit", "warn"} <= {
+        name for _, name, *_ in shown_commands(PAGES[0])
+    }
 
 
 def slug(heading):
@@ -96,7 +104,9 @@ def test_links_lead_somewhere(page):
             continue
         name, _, anchor = target.partition("#")
         path = (page.parent / name).resolve() if name else page
-        if "generated" in path.parts:  # made from the code when the site is built, where Sphinx checks them
+        if (
+            "generated" in path.parts
+        ):  # made from the code when the site is built, where Sphinx checks them
             continue
         if page.name in ("contributing.md", "changes.md"):  # they include a page of the root
             continue
@@ -106,14 +116,30 @@ def test_links_lead_somewhere(page):
 
 
 def test_the_site_builds_without_a_warning(tmp_path):
-    # Sphinx imports the package for its docstrings, and makes the pages on the command line and the card from the code.
+    # Sphinx imports the package for its docstrings, and makes the pages on the command line and the
+    # card from the code.
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-b", "html", "docs", str(tmp_path / "site")]
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)  # noqa: S603
+    command = [
+        sys.executable,
+        "-m",
+        "sphinx",
+        "-q",
+        "-W",
+        "--keep-going",
+        "-b",
+        "html",
+        "docs",
+        str(tmp_path / "site"),
+    ]
+    done = subprocess.run(  # noqa: S603
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     page = (tmp_path / "site" / "reference" / "generated" / "cli.html").read_text()
     assert "--attacker-accuracy" in page
-    assert "http://" not in re.sub(r"http://www\.w3\.org[^\"]*", "", page).replace("http://localhost", "")
+    assert "http://" not in re.sub(r"http://www\.w3\.org[^\"]*", "", page).replace(
+        "http://localhost", ""
+    )
 
 
 def test_coverage_is_added_up_by_room():
@@ -124,7 +150,9 @@ def test_coverage_is_added_up_by_room():
         "src/lowtide/theory/redraw.py": (10, 0, 0, 0),
         "/else/lowtide/errors.py": (20, 20, 0, 0),
     }
-    measured = {name: {"summary": dict(zip(counts, one, strict=True))} for name, one in files.items()}
+    measured = {
+        name: {"summary": dict(zip(counts, one, strict=True))} for name, one in files.items()
+    }
     rooms = made["by_room"]({"files": measured})
     assert rooms["theory"] == dict(zip(counts, (40, 30, 4, 4), strict=True))
     lines = made["page"](rooms).splitlines()

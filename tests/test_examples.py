@@ -9,9 +9,11 @@ EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
-@pytest.mark.filterwarnings("ignore::lowtide.errors.LowtideNote", "ignore:the training estimate")
+@pytest.mark.filterwarnings("ignore::lowtide.errors.LowtideNote")
 def test_an_example_runs(path, capsys, monkeypatch):
-    monkeypatch.setattr("lowtide.images.attackers._FEWEST_STEPS", 10)  # a rehearsal trains networks for minutes
+    monkeypatch.setattr(
+        "lowtide.images.attackers._FEWEST_STEPS", 10
+    )  # a rehearsal trains networks for minutes
     assert len(path.read_text().splitlines()) < 40
     runpy.run_path(str(path), run_name="__main__")
     assert capsys.readouterr().out.strip()

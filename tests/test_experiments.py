@@ -11,6 +11,7 @@ import pytest
 
 import density_rate
 import public_benchmarks
+import reader
 from lowtide.errors import LowtideError
 
 ROOT = Path(__file__).parents[1]
@@ -39,7 +40,9 @@ def test_which_features_experiment_finds_the_shifted_columns(tmp_path):
     results = json.loads(target.read_text())
     assert results["held_out"]["low"] < results["exact"] < results["held_out"]["high"]
     leading = [row[0] for row in sorted(results["rows"], key=lambda row: -row[3])[:3]]
-    assert set(leading) == {"age", "income", "commute"}, "the three columns that shift with the secret"
+    assert set(leading) == {"age", "income", "commute"}, (
+        "the three columns that shift with the secret"
+    )
 
 
 def test_the_slope_of_an_error_that_falls_like_a_power_is_that_power():
@@ -58,10 +61,48 @@ def test_the_bits_that_can_be_listed_never_settle_the_secret():
     assert world.information() > 0.1
 
 
+@pytest.mark.parametrize("name", reader.laws())
+def test_the_laws_of_the_reader_state_their_density(name):
+    """Of rows whose stated posterior is about p, a share of about p is of the class."""
+    sample = reader.laws()[name](20_000, np.random.default_rng(0))
+    posterior = np.exp(sample.truth) / 2
+    np.testing.assert_allclose(posterior.sum(axis=1), 1.0, atol=1e-9)
+    bins = np.digitize(posterior[:, 1], [0.2, 0.4, 0.6, 0.8])
+    for k in np.unique(bins):
+        inside = bins == k
+        error = np.sqrt(0.25 / inside.sum())
+        gap = sample.secret[inside].mean() - posterior[inside, 1].mean()
+        assert abs(gap) < 4 * error
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_reader_is_scored_beside_plain_models_on_the_same_rows():
+    law = reader.laws()["Gaussian, d = 2"]
+    rng = np.random.default_rng(0)
+    task = reader.Task("Gaussian, d = 2", 0, law(300, rng), law(1000, rng))
+    scores = list(reader.measure(task))
+    assert {"TIDE", "logistic, L2", "HistGradientBoosting"} <= {score.model for score in scores}
+    (cell,) = reader.cells(scores)
+    plain = [score for score in scores if score.model != "TIDE"]
+    assert cell.best_error == min(score.error for score in plain)
+    assert cell.best_nats == max(score.nats for score in plain)
+    (own,) = (score for score in scores if score.model == "TIDE")
+    assert (cell.error, cell.nats) == (own.error, own.nats)
+    assert 0 < own.nats < 0.4
+
+
 def test_public_benchmarks_average_errors_by_family_and_count_estimators_that_gave_no_number():
     found = [
-        {"family": family, "truth": truth, "estimates": {"a": {"information": a}, "b": {"information": b}}}
-        for family, truth, a, b in [("f", 1.0, 0.9, None), ("f", 2.0, 2.3, 2.0), ("g", 0.5, 0.5, None)]
+        {
+            "family": family,
+            "truth": truth,
+            "estimates": {"a": {"information": a}, "b": {"information": b}},
+        }
+        for family, truth, a, b in [
+            ("f", 1.0, 0.9, None),
+            ("f", 2.0, 2.3, 2.0),
+            ("g", 0.5, 0.5, None),
+        ]
     ]
     assert public_benchmarks.by_family(found, ["a", "b"]) == [
         ["f", 2, "0.200 / 0.300", "0.000 / 0.000, 1 failed"],
@@ -70,12 +111,16 @@ def test_public_benchmarks_average_errors_by_family_and_count_estimators_that_ga
 
 
 def test_public_benchmarks_clip_densities_and_their_truth_alike():
-    assert public_benchmarks.density_error(np.array([9.0, 1.0]), np.array([7.0, 1.5])) == pytest.approx(0.25)
+    assert public_benchmarks.density_error(
+        np.array([9.0, 1.0]), np.array([7.0, 1.5])
+    ) == pytest.approx(0.25)
 
 
 def test_public_benchmarks_say_which_python_lacks_the_package(tmp_path):
     with pytest.raises(LowtideError, match="No module named 'bmi'"):
-        public_benchmarks.Peers(tmp_path, {"bmi": Path(sys.executable), "dmi": None}).ask("bmi", "list")
+        public_benchmarks.Peers(tmp_path, {"bmi": Path(sys.executable), "dmi": None}).ask(
+            "bmi", "list"
+        )
 
 
 def test_the_theory_benchmark_writes_its_ratios(tmp_path):
@@ -103,7 +148,9 @@ def test_known_columns_experiment_finds_the_exact_conditional_information(tmp_pa
     laws = json.loads(target.read_text())["laws"]
     assert [inside for *_, inside in laws] == ["yes"] * 4
     assert laws[0][2] > 0.1
-    assert laws[2][2] == pytest.approx(0, abs=1e-12)  # a copy that is flipped half the time adds nothing
+    assert laws[2][2] == pytest.approx(
+        0, abs=1e-12
+    )  # a copy that is flipped half the time adds nothing
 
 
 def test_what_may_go_wrong_prints_what_its_page_says(tmp_path):
@@ -111,7 +158,11 @@ def test_what_may_go_wrong_prints_what_its_page_says(tmp_path):
     run("experiments/what_may_go_wrong.py", "--json", str(target))
     found = {one["trouble"]: one for one in json.loads(target.read_text())["troubles"]}
     page = (ROOT / "docs" / "what-may-go-wrong.md").read_text()
-    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in page.splitlines() if line.startswith("| ")]
+    rows = [
+        [cell.strip() for cell in line.split("|")[1:-1]]
+        for line in page.splitlines()
+        if line.startswith("| ")
+    ]
     listed = [row for row in rows if row[0] in found]
     assert len(listed) == len(found) - 1, "all but the drift that is small enough to be bounded"
     for name, stated, true in listed:

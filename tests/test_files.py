@@ -114,7 +114,10 @@ def test_a_file_keeps_its_rights_and_a_new_one_follows_the_umask(tmp_path, umask
 def test_a_folder_follows_the_umask_unless_it_is_private(tmp_path, umask):
     for name, private in (("open", False), ("closed", True)):
         write_folder(tmp_path / name, {"data.bin": b"1"}, ours=ours, names=NAMES, private=private)
-    assert [rights(tmp_path / "open"), rights(tmp_path / "open" / "data.bin")] == [0o777 & ~umask, 0o666 & ~umask]
+    assert [rights(tmp_path / "open"), rights(tmp_path / "open" / "data.bin")] == [
+        0o777 & ~umask,
+        0o666 & ~umask,
+    ]
     assert [rights(tmp_path / "closed"), rights(tmp_path / "closed" / "data.bin")] == [0o700, 0o600]
 
 
@@ -177,16 +180,34 @@ def test_a_path_vanishes_on_any_exception_of_the_block(tmp_path, error):
 
 
 def test_the_hash_of_a_folder_is_that_of_a_listing_by_name(tmp_path):
-    """The listing is what `sha256sum` prints of all files in the order of their paths, also across folders."""
+    """The listing is what `sha256sum` prints of all files in the order of their paths, also across
+    folders.
+    """
     large = bytes(range(256)) * 5_000  # more than is read at once
-    contents = {"a-b/x": b"1", "a.jpg": b"2", "a/b/y": b"3", "a/x": b"4", "large": large, "\udcff": b"5", ".z": b""}
+    contents = {
+        "a-b/x": b"1",
+        "a.jpg": b"2",
+        "a/b/y": b"3",
+        "a/x": b"4",
+        "large": large,
+        "\udcff": b"5",
+        ".z": b"",
+    }
     for name, content in contents.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes(content)
     (tmp_path / "no file").symlink_to(tmp_path / "nowhere")
     (tmp_path / "c").symlink_to(tmp_path / "a")  # a folder, whose files are in it already
-    listing = "".join(f"{hashlib.sha256(contents[name]).hexdigest()}  {name}\n" for name in sorted(contents))
-    assert sha256_of(tmp_path) == hashlib.sha256(listing.encode("utf-8", "surrogateescape")).hexdigest()
+    listing = "".join(
+        f"{hashlib.sha256(contents[name]).hexdigest()}  {name}\n" for name in sorted(contents)
+    )
+    assert (
+        sha256_of(tmp_path)
+        == hashlib.sha256(listing.encode("utf-8", "surrogateescape")).hexdigest()
+    )
     assert sha256_of(tmp_path / "large") == hashlib.sha256(large).hexdigest()
     (tmp_path / "a" / "x").rename(tmp_path / "a" / "w")
-    assert sha256_of(tmp_path) != hashlib.sha256(listing.encode("utf-8", "surrogateescape")).hexdigest()
+    assert (
+        sha256_of(tmp_path)
+        != hashlib.sha256(listing.encode("utf-8", "surrogateescape")).hexdigest()
+    )

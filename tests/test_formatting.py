@@ -8,12 +8,20 @@ import numpy as np
 import pytest
 
 from lowtide.auditing.report import audit_samples
-from lowtide.density.artefact import Density, FitReport
-from lowtide.density.critics.bag import Bag
 from lowtide.disclose.card import Feature, ReleaseCard
 from lowtide.disclose.certificate import certify_fixed
+from lowtide.estimate.density import Density, FitReport
+from lowtide.estimate.learners.bag import Bag
 from lowtide.features import one_per_column
-from lowtide.formatting import html_of, html_of_markdown, in_ascii, interval, number, percents, text_of
+from lowtide.formatting import (
+    html_of,
+    html_of_markdown,
+    in_ascii,
+    interval,
+    number,
+    percents,
+    text_of,
+)
 from lowtide.images.encoder import Grid
 from lowtide.images.scan import ImageScan
 from lowtide.interface import Attack, Estimate, Guarantee, TextTable
@@ -23,7 +31,6 @@ from lowtide.texts.encoder import TextEncoder
 from lowtide.texts.explaining import explain
 from lowtide.texts.scan import TermTable, TextScan
 from lowtide.texts.terms import TermOptions, Vocabulary
-from lowtide.vectors import VectorTIDE
 from lowtide.worlds import redundant_bit
 
 HOSTILE = '<script>alert("x")</script>'
@@ -35,36 +42,49 @@ def around(value, half=0.02, n=500):
 
 
 def a_table_scan():
-    leaks = tuple(FeatureLeak(name, *[around(value)] * 3) for name, value in (("age", 0.1), (HOSTILE, 0.3)))
+    leaks = tuple(
+        FeatureLeak(name, *[around(value)] * 3) for name, value in (("age", 0.1), (HOSTILE, 0.3))
+    )
     columns = tuple(Column(name, "number", 0.0, 9) for name in ("age", HOSTILE))
     return TableScan(around(0.4), leaks, 1000, 2, 0.5, float(np.log(2)), None, "vote", columns)
 
 
 def an_image_scan():
     grid = Grid(8, 8, 1, 4)
-    leakage, error = np.array([0.1, 0.4, 0.0, 0.2]), np.full(4, 0.01)
-    counted = ((500, 100), np.zeros((8, 8, 1), np.uint8), 1700, 2, 0.5, float(np.log(2)), None, "smile")
+    leakage = np.array([0.1, 0.4, 0.0, 0.2])
+    error = np.full(4, 0.01)
+    counted = (
+        (500, 100),
+        np.zeros((8, 8, 1), np.uint8),
+        1700,
+        2,
+        0.5,
+        float(np.log(2)),
+        None,
+        "smile",
+    )
     return ImageScan(around(0.4), grid, leakage, error, leakage, error, *counted)
 
 
 def a_text_scan():
     values = np.array([[0.5, -0.5], [-0.4, 0.4]])
     ends = (values, values - 0.1, values + 0.1)
-    table = TermTable(("harbour", HOSTILE), LABELS, np.array([40, 60]), np.array([40.0, 60.0]), *ends * 3, 0.95)
+    table = TermTable(
+        ("harbour", HOSTILE), LABELS, np.array([40, 60]), np.array([40.0, 60.0]), *ends * 3, 0.95
+    )
     return TextScan(around(0.4), table, 1200, float(np.log(2)), None, "region")
 
 
 def a_density():
     vocabulary = Vocabulary(("harbour", "fennel"), TermOptions())
     encoder = TextEncoder(vocabulary, np.full((2, 2), -1, dtype=np.int32))
-    critic = Bag(np.arange(2), "counts", {"u": np.array([[1.0, -1.0], [-0.3, 0.3]], dtype=np.float32)})
+    critic = Bag(
+        np.arange(2), "counts", {"u": np.array([[1.0, -1.0], [-0.3, 0.3]], dtype=np.float32)}
+    )
     report = FitReport("terms", converged=True, held_out=around(0.3), training=0.4)
-    return Density(Classes(LABELS, np.array([0.5, 0.5])), one_per_column(2), critic, 30.0, encoder, report)
-
-
-def a_density_of_pairs():
-    columns = (np.random.default_rng(0).normal(size=(100, k)) for k in (3, 2))
-    return VectorTIDE(max_steps=5, progress=False).fit(*columns).artefact
+    return Density(
+        Classes(LABELS, np.array([0.5, 0.5])), one_per_column(2), critic, 30.0, encoder, report
+    )
 
 
 def an_explanation(text="we saw the harbour & <b>\x1b[31mfennel"):
@@ -87,7 +107,9 @@ def a_card():
 
 def an_audit():
     x, s = redundant_bit(2, flip=0.2).sample(300, 5)
-    return audit_samples(x, np.array(LABELS)[s], clean=x, secret=HOSTILE, attackers=["logistic regression"])
+    return audit_samples(
+        x, np.array(LABELS)[s], clean=x, secret=HOSTILE, attackers=["logistic regression"]
+    )
 
 
 RESULTS = {
@@ -101,7 +123,6 @@ RESULTS = {
     "attack": lambda: Attack(HOSTILE, "release", "release", *[around(0.6)] * 3),
     "guarantee": lambda: Guarantee(0.5, 0.01),
     "density": a_density,
-    "density of pairs": a_density_of_pairs,
 }
 
 
@@ -110,7 +131,9 @@ class Fragment(HTMLParser):
 
     def __init__(self, text):
         super().__init__()
-        self.open, self.tags, self.words = [], set(), []
+        self.open = []
+        self.tags = set()
+        self.words = []
         self.feed(text)
         self.close()
         assert not self.open, f"never closed: {self.open}"
@@ -167,14 +190,18 @@ def test_a_density_shows_no_label_and_no_term():
 
 
 @pytest.mark.parametrize(
-    "make", [a_table_scan, an_image_scan, a_text_scan, an_explanation], ids=lambda make: make.__name__
+    "make",
+    [a_table_scan, an_image_scan, a_text_scan, an_explanation],
+    ids=lambda make: make.__name__,
 )
 def test_results_are_plain_json(make):
     plain = make().to_json()
     assert json.loads(json.dumps(plain, allow_nan=False)) == plain
 
 
-@pytest.mark.parametrize("make", [a_table_scan, an_image_scan, a_text_scan], ids=lambda make: make.__name__)
+@pytest.mark.parametrize(
+    "make", [a_table_scan, an_image_scan, a_text_scan], ids=lambda make: make.__name__
+)
 def test_scans_of_every_kind_say_the_same_things(make):
     found = make()
     assert found.information.bits.value == pytest.approx(0.4 / np.log(2))
@@ -184,7 +211,10 @@ def test_scans_of_every_kind_say_the_same_things(make):
     title, header, rows, _ = found.tables()[0]
     assert found.secret in title
     assert all(len(row) == len(header) for row in rows)
-    assert f"{found.information.bits} of the 1.000 bits there are ({found.rows:,}" in found.tables()[-1].note
+    assert (
+        f"{found.information.bits} of the 1.000 bits there are ({found.rows:,}"
+        in found.tables()[-1].note
+    )
 
 
 def test_a_scan_of_a_table_ranks_its_columns():
@@ -212,13 +242,17 @@ def test_numbers_are_formatted_for_people():
 
 
 def test_tables_are_aligned_whatever_the_letters():
-    lines = text_of([TextTable("title", ("word", "n"), (("年", 1), ("abcde", 0.5)), "note")]).split("\n")
+    lines = text_of([TextTable("title", ("word", "n"), (("年", 1), ("abcde", 0.5)), "note")]).split(
+        "\n"
+    )
     assert lines == ["title", "word   n", "-----  ------", "年     1", "abcde  0.5000", "note"]
     assert html_of([TextTable("a & b", (), ())]) == "<p><strong>a &amp; b</strong></p>"
 
 
 def test_markdown_of_ours_becomes_html():
-    page = "# Title\n\ntext \\*\n\n## Part\n\n- one\n- two\n\n| a | b \\| c |\n|---|---|\n| d | e |\n"
+    page = (
+        "# Title\n\ntext \\*\n\n## Part\n\n- one\n- two\n\n| a | b \\| c |\n|---|---|\n| d | e |\n"
+    )
     found = html_of_markdown(page)
     assert "<h3>Title</h3><p>text *</p><h4>Part</h4><ul><li>one</li><li>two</li></ul>" in found
     assert found.count("<td") == 4

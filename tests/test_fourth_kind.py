@@ -1,8 +1,9 @@
 """A stranger adds a kind of data in one file, and every verb, the command line too, works on it.
 
-The kind is series of eight numbers, whose features are windows: a window is hidden or shown as a whole. What a table
-does with rows of numbers is right for series, so the kind takes it from there and says only what differs: how files are
-read and written, what a feature is, and what things are called.
+The kind is series of eight numbers, whose features are windows: a window is hidden or shown as a
+whole. What a table does with rows of numbers is right for series, so the kind takes it from there
+and says only what differs: how files are read and written, what a feature is, and what things are
+called.
 """
 
 import json
@@ -43,7 +44,8 @@ class SeriesJob:
     """A file of series, released in two batches."""
 
     def __init__(self, source, plan):
-        self.values, self.plan = read_series(source)[0], plan
+        self.values = read_series(source)[0]
+        self.plan = plan
         self.total = len(self.values)
 
     def batches(self):
@@ -52,7 +54,13 @@ class SeriesJob:
     def change(self, batch, noise):
         shown, flags = self.plan.hider.release(np.asarray(batch), noise=noise)
         cells = flags[:, self.plan.hider.mechanism.features.groups]
-        return Changed(shown, len(shown), flags.sum(axis=0).astype(float), float(cells.size), float(cells.sum()))
+        return Changed(
+            shown,
+            len(shown),
+            flags.sum(axis=0).astype(float),
+            float(cells.size),
+            float(cells.sum()),
+        )
 
     @contextmanager
     def sink(self, out, staged):
@@ -84,12 +92,22 @@ class SeriesModality(TableModality):
         return isinstance(x, Series)
 
     def claims_source(self, source, given):
-        return Path(source).suffix == ".series" if isinstance(source, (str, Path)) else self.claims(source)
+        return (
+            Path(source).suffix == ".series"
+            if isinstance(source, (str, Path))
+            else self.claims(source)
+        )
 
     def open(self, source, secret, options, *, progress):
         values, labels = read_series(source)
         return Dataset(
-            "series", Path(source).name, values, secret, labels, np.ones(len(labels), bool), source=TableSource()
+            "series",
+            Path(source).name,
+            values,
+            secret,
+            labels,
+            np.ones(len(labels), bool),
+            source=TableSource(),
         )
 
     def features(self, options):
@@ -134,7 +152,6 @@ def file(tmp_path, kind):
     return write_series(tmp_path / "a.series", values, mood=np.array(["calm", "wild"])[mood])
 
 
-@pytest.mark.filterwarnings("ignore:the training estimate")
 def test_every_verb_works_on_the_new_kind(file, tmp_path):
     found = scan(file, "mood", steps=60, progress=False)
     assert found.ranked()[0].name == "feature 3"
@@ -143,12 +160,18 @@ def test_every_verb_works_on_the_new_kind(file, tmp_path):
     assert made.kind == "series"
     assert made.hider.policy.hidden.tolist() == [False, False, True, False]
     made.save(tmp_path / "plan.json")
-    done = release(file, Plan.load(tmp_path / "plan.json"), tmp_path / "shared.series", progress=False)
+    done = release(
+        file, Plan.load(tmp_path / "plan.json"), tmp_path / "shared.series", progress=False
+    )
     assert str(done) == "500 series, 25.0% of the numbers changed"
     shown, clean = (np.asarray(read_series(path)[0]) for path in (tmp_path / "shared.series", file))
     assert (shown[:, 4:6] == 0).all()
-    np.testing.assert_array_equal(np.delete(shown, (4, 5), axis=1), np.delete(clean, (4, 5), axis=1))
-    judged = audit(tmp_path / "shared.series", file, "mood", attackers=["boosted trees"], progress=False)
+    np.testing.assert_array_equal(
+        np.delete(shown, (4, 5), axis=1), np.delete(clean, (4, 5), axis=1)
+    )
+    judged = audit(
+        tmp_path / "shared.series", file, "mood", attackers=["boosted trees"], progress=False
+    )
     assert judged.attacks.headline_clean.accuracy.value > 0.9
     assert judged.attacks.headline.accuracy.low < 0.55
     written = judged.write_report(tmp_path / "report.html", figures=tmp_path / "figures")
@@ -171,6 +194,8 @@ def test_the_command_line_has_flags_of_the_new_kind(file, tmp_path):
     said = []
     call = command(ScanArguments, lambda arguments, given: said.append(given), kinds="scan")
     assert call.__annotations__["window"].__metadata__[0].help == "series: numbers in a window"
-    result = CliRunner().invoke(app, ["scan", str(file), "--secret", "mood", "--steps", "60", "--json", "-"])
+    result = CliRunner().invoke(
+        app, ["scan", str(file), "--secret", "mood", "--steps", "60", "--json", "-"]
+    )
     assert result.exit_code == 0, result.output
     assert json.loads(result.stdout)["features"][0]["name"] == "feature 3"

@@ -26,7 +26,9 @@ def test_a_frame_is_scanned_released_and_audited(make):
     released = frame.lowtide.release(made, progress=False).data
     assert isinstance(released, make)
     assert "vote" not in released.columns
-    report = released.lowtide.audit(frame, "vote", attackers=["logistic regression"], progress=False)
+    report = released.lowtide.audit(
+        frame, "vote", attackers=["logistic regression"], progress=False
+    )
     assert "logistic regression" in {one["attacker"] for one in report.to_json()["attacks"]}
 
 

@@ -11,8 +11,9 @@ import pytest
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "lowtide"
 NUMBER = r"(?:Def\.|Eq\.|Thm|Lemma|Table|Fig\.) \d+|App\. [A-C](?:\.\d)?"
-CARRIED = re.compile(r"\(paper, ([^)]*)\)")
-# As printed: 3 definitions, 20 equations in the text and 23 in the appendix, 5 theorems, a lemma, 3 tables, 3 figures.
+CARRIED = re.compile(r"\(paper,\s+([^)]*)\)")
+# As printed: 3 definitions, 20 equations in the text and 23 in the appendix, 5 theorems, a lemma, 3
+# tables, 3 figures.
 COUNTS = {"Def.": 3, "Eq.": 43, "Thm": 5, "Lemma": 1, "Table": 3, "Fig.": 3}
 
 
@@ -27,7 +28,9 @@ class Row(NamedTuple):
 def numbers_of(cell):
     """`Eq. 21–22` and `Thm 1, Eq. 12` as single numbers."""
     spread = re.sub(
-        r"(Eq\.) (\d+)–(\d+)", lambda m: ", ".join(f"{m[1]} {k}" for k in range(int(m[2]), int(m[3]) + 1)), cell
+        r"(Eq\.) (\d+)–(\d+)",
+        lambda m: ", ".join(f"{m[1]} {k}" for k in range(int(m[2]), int(m[3]) + 1)),
+        cell,
     )
     return tuple(re.findall(NUMBER, spread))
 
@@ -38,7 +41,12 @@ def rows():
     for line in (ROOT / "docs" / "paper.md").read_text().splitlines():
         cells = [cell.strip() for cell in line.strip().strip("|").split(" | ")]
         if line.startswith("|") and len(cells) == 5 and numbers_of(cells[0]):
-            found.append(Row(numbers_of(cells[0]), *(tuple(re.findall(r"`([^`]+)`", cell)) for cell in cells[2:4])))
+            found.append(
+                Row(
+                    numbers_of(cells[0]),
+                    *(tuple(re.findall(r"`([^`]+)`", cell)) for cell in cells[2:4]),
+                )
+            )
     return found
 
 
@@ -54,11 +62,15 @@ def parsed(path):
 
 
 def node_of(path, names):
-    """The class, function or method in a file, by its names from outside in; `None` if there is none."""
+    """The class, function or method in a file, by its names from outside in; `None` if there is
+    none.
+    """
     node = parsed(path)
     for name in names:
         kinds = (ast.FunctionDef, ast.ClassDef)
-        node = next((inner for inner in node.body if isinstance(inner, kinds) and inner.name == name), None)
+        node = next(
+            (inner for inner in node.body if isinstance(inner, kinds) and inner.name == name), None
+        )
         if node is None:
             return None
     return node
@@ -81,10 +93,13 @@ def carried(text):
 @pytest.mark.parametrize("row", rows(), ids=lambda row: row.numbers[0])
 def test_every_place_exists_and_carries_its_number(row):
     for place in row.places:
-        path, names = file_of(place), place.partition(":")[2].split(".") if ":" in place else ()
+        path = file_of(place)
+        names = place.partition(":")[2].split(".") if ":" in place else ()
         assert path.is_file(), f"{place} is not a file"
         assert not names or node_of(path, names), f"{place} is not there"
-        assert carried(text_of(path, names)) & set(row.numbers), f"{place} carries none of {row.numbers}"
+        assert carried(text_of(path, names)) & set(row.numbers), (
+            f"{place} carries none of {row.numbers}"
+        )
 
 
 @pytest.mark.parametrize("row", rows(), ids=lambda row: row.numbers[0])
@@ -96,10 +111,14 @@ def test_every_test_exists(row):
 
 
 def test_every_number_that_the_code_carries_is_mapped_to_its_file():
-    places = {(number, file_of(place)) for row in rows() for place in row.places for number in row.numbers}
+    places = {
+        (number, file_of(place)) for row in rows() for place in row.places for number in row.numbers
+    }
     files = [*SOURCE.rglob("*.py"), *(ROOT / "experiments").rglob("*.py")]
     cited = {(number, path) for path in files for number in carried(path.read_text())}
-    assert cited <= places, sorted((number, str(path.relative_to(ROOT))) for number, path in cited - places)
+    assert cited <= places, sorted(
+        (number, str(path.relative_to(ROOT))) for number, path in cited - places
+    )
 
 
 def test_no_citation_has_another_form():

@@ -15,16 +15,16 @@ from lowtide import LowtideError, audit, places, plan, scan
 from lowtide.files import write_whole
 from lowtide.hashes import sha256_of
 from lowtide.places import (
-    _COPIES,
+    _COPY,
     _OPEN_FILES,
     as_place,
+    from_plain,
     identity,
     local,
     place_of,
-    place_told,
     private_copies,
     refuse_url,
-    told,
+    to_plain,
 )
 from lowtide.remote import RemotePath, shown
 from lowtide.table_files.reading import read, schema_of
@@ -50,7 +50,15 @@ def tables(tmp_path):
 
 @pytest.mark.parametrize(
     "text",
-    ["visits.csv", "a:b.csv", "2026-01-01T10:00:00.csv", "C:/visits.csv", "a::b.csv", "x://there.csv", "s3:/b/x.csv"],
+    [
+        "visits.csv",
+        "a:b.csv",
+        "2026-01-01T10:00:00.csv",
+        "C:/visits.csv",
+        "a::b.csv",
+        "x://there.csv",
+        "s3:/b/x.csv",
+    ],
 )
 def test_paths_stay_paths(text, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -70,7 +78,11 @@ def test_urls_are_taken_from_users_alone():
     ("url", "seen", "name"),
     [
         ("http://ann:pw@host/v/x.csv?sig=abc&a=/b#c", "http://host/v/x.csv", "x.csv"),
-        ("https://host/my%20file.parquet?X-Amz-Signature=1", "https://host/my%20file.parquet", "my file.parquet"),
+        (
+            "https://host/my%20file.parquet?X-Amz-Signature=1",
+            "https://host/my%20file.parquet",
+            "my file.parquet",
+        ),
         ("s3://key:pw@bucket/v/20?6.parquet", "s3://bucket/v/20?6.parquet", "20?6.parquet"),
         ("s3://bucket/x.csv?versionId=1", "s3://bucket/x.csv", "x.csv"),
         ("zip://v/x.csv::http://a:b@host/d.zip?t=1", "zip://v/x.csv::http://host/d.zip", "x.csv"),
@@ -80,7 +92,12 @@ def test_urls_are_taken_from_users_alone():
 )
 def test_credentials_are_not_shown(url, seen, name):
     place = place_of(url)
-    assert (str(place), repr(place), shown(url), place.name) == (seen, f"RemotePath({seen!r})", seen, name)
+    assert (str(place), repr(place), shown(url), place.name) == (
+        seen,
+        f"RemotePath({seen!r})",
+        seen,
+        name,
+    )
     assert str(pickle.loads(pickle.dumps(place))) == seen  # noqa: S301 - our own
 
 
@@ -101,16 +118,21 @@ def test_every_protocol_reads_what_the_path_reads(tables, tmp_path, serve):
                 found = place_of(f"{root}{several}{end}")
                 assert read(found).equals(TABLE.slice(0, 30)), found
                 assert [one.name for one in files_of(found)] == ["v0.csv", "v1.csv", "v2.csv"]
-    _COPIES.forget()
+    _COPY.forget()
 
 
 def test_of_parquet_only_what_is_needed_is_read(tmp_path, serve):
-    pq.write_table(pa.table({"a": list(range(200_000)), "b": [f"town {k}" for k in range(200_000)]}), tmp_path / "x.pq")
+    pq.write_table(
+        pa.table({"a": list(range(200_000)), "b": [f"town {k}" for k in range(200_000)]}),
+        tmp_path / "x.pq",
+    )
     with serve(tmp_path) as (address, asked):
         place = place_of(f"{address}/x.pq")
         assert files_of(place)[0].size == (tmp_path / "x.pq").stat().st_size
         assert schema_of(place).names == ["a", "b"]
-        ranges = [said.removeprefix("bytes=").split("-") for kind, _, said in asked if kind == "GET"]
+        ranges = [
+            said.removeprefix("bytes=").split("-") for kind, _, said in asked if kind == "GET"
+        ]
     assert sum(int(last) - int(first) + 1 for first, last in ranges) < 70_000 < place.size
 
 
@@ -133,7 +155,10 @@ def test_a_copy_has_no_name(tables, serve, temporary):
         assert copy.stat().st_mode & 0o077 == 0
         assert list(temporary.iterdir()) == []
         assert (local(place), len(asked)) == (copy, 1)
-        assert local(place_of(f"{address}/v/v1.csv")).read_bytes() == (tables / "v" / "v1.csv").read_bytes()
+        assert (
+            local(place_of(f"{address}/v/v1.csv")).read_bytes()
+            == (tables / "v" / "v1.csv").read_bytes()
+        )
 
 
 def test_elsewhere_a_copy_is_private_and_goes(tables, serve, temporary, monkeypatch):
@@ -170,7 +195,10 @@ def test_a_changed_file_is_another_file(tables, tmp_path, serve):
         assert identity(place_of(f"{address}/v/v0.csv")) == before
         os.utime(path, (1, 1))
         assert identity(place_of(f"{address}/v/v0.csv")) != before
-        asked, other = (identity(place_of(f"http://ann:pw@{address[7:]}/v/v0.csv?year={year}")) for year in (1, 2))
+        asked, other = (
+            identity(place_of(f"http://ann:pw@{address[7:]}/v/v0.csv?year={year}"))
+            for year in (1, 2)
+        )
         assert asked[0] == other[0] == f"{address}/v/v0.csv"
         assert asked != other
     inside = f"zip://v/v0.csv::{tmp_path / 'data.zip'}"
@@ -183,10 +211,10 @@ def test_a_changed_file_is_another_file(tables, tmp_path, serve):
 def test_a_place_is_told_to_another_process(tables, serve):
     with serve(tables) as (address, _):
         for file in files_of(place_of(f"{address}/v/")):
-            assert read(place_told(told(file))).equals(read(tables / "v" / file.name))
+            assert read(from_plain(to_plain(file))).equals(read(tables / "v" / file.name))
         assert sha256_of(place_of(f"{address}/v/")) == sha256_of(tables / "v")
-    assert place_told(told(tables)) == tables
-    _COPIES.forget()
+    assert from_plain(to_plain(tables)) == tables
+    _COPY.forget()
 
 
 def test_only_the_folder_that_is_named_is_asked(tables, serve):
@@ -196,6 +224,16 @@ def test_only_the_folder_that_is_named_is_asked(tables, serve):
     with serve(tables) as (address, asked):
         assert list(place_of(f"{address}/v/").walk()) == ["v0.csv"]
     assert asked == [("GET", "/v/", None)]
+
+
+def test_what_a_page_names_is_one_file_with_its_own_address(tables, serve):
+    links = ("v0.csv", "v0.csv?v=2", "a%20%231.csv", "%E9.csv")  # the last is not UTF-8
+    (tables / "v" / "index.html").write_text(" ".join(f'<a href="{link}">x</a>' for link in links))
+    with serve(tables) as (address, _):
+        folder = place_of(f"{address}/v/")
+        assert len(files_of(folder)) == 3
+        addresses = {str(folder / name).removeprefix(f"{folder}") for name in folder.walk()}
+    assert addresses == {"v0.csv", "a%20%231.csv", "%E9.csv"}
 
 
 def test_no_name_leads_out_of_its_folder(tables, tmp_path, serve):
@@ -213,10 +251,19 @@ def test_what_is_wrong_with_a_url_is_said_without_credentials(tables, tmp_path, 
     with serve(tables) as (address, _):
         host = address.removeprefix("http://")
         for url, words in [
-            (f"http://ann:pw@{host}/none.csv?sig=abc", f"there is no file {address}/none.csv; check"),
-            (f"http://ann:pw@{host}/none.parquet", f"there is no file {address}/none.parquet; check"),
+            (
+                f"http://ann:pw@{host}/none.csv?sig=abc",
+                f"there is no file {address}/none.csv; check",
+            ),
+            (
+                f"http://ann:pw@{host}/none.parquet",
+                f"there is no file {address}/none.parquet; check",
+            ),
             (f"http://ann:pw@{host}/v/*.parquet", "matches no files; give a table"),
-            ("http://ann:pw@127.0.0.1:1/x.csv?sig=abc", "cannot read http://127.0.0.1:1/x.csv: .*host can be reached"),
+            (
+                "http://ann:pw@127.0.0.1:1/x.csv?sig=abc",
+                "cannot read http://127.0.0.1:1/x.csv: .*host can be reached",
+            ),
             ("nope://ann:pw@host/x.csv", "nope:// is not a protocol that fsspec .* knows; correct"),
             (f"zip://none.csv::{tmp_path}/data.zip", "there is no file zip://none.csv::"),
             (f"zip://none.csv::{tmp_path}/none.zip", "there is no file zip://none.csv::"),
@@ -229,10 +276,14 @@ def test_what_is_wrong_with_a_url_is_said_without_credentials(tables, tmp_path, 
             assert caught.value.__suppress_context__ or caught.value.__context__ is None
 
 
-@pytest.mark.parametrize(("url", "package"), [("s3://bucket/x.csv", "s3fs"), ("gs://b/x.csv", "gcsfs")])
+@pytest.mark.parametrize(
+    ("url", "package"), [("s3://bucket/x.csv", "s3fs"), ("gs://b/x.csv", "gcsfs")]
+)
 def test_a_package_that_is_missing_is_named(url, package, monkeypatch):
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(LowtideError, match=f"needs {package}, which is not installed; run pip install {package}"):
+    with pytest.raises(
+        LowtideError, match=f"needs a package that is not installed; .*nstall {package}"
+    ):
         scan(url, "town")
 
 
@@ -246,7 +297,8 @@ def test_results_are_written_to_paths(tables, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for path in ("s3://bucket/out.csv", as_place("s3://bucket/out.csv")):
         with pytest.raises(
-            LowtideError, match=r"--out is a URL \(s3://…\), and results are written to paths only; give"
+            LowtideError,
+            match=r"--out is a URL \(s3://…\), and results are written to paths only; give",
         ):
             refuse_url("--out", path)
         with pytest.raises(LowtideError, match="written to paths only"):
@@ -257,7 +309,9 @@ def test_results_are_written_to_paths(tables, tmp_path, monkeypatch):
 
 
 def test_an_audit_reads_both_sides_from_urls(tmp_path, serve):
-    pacsv.write_csv(pa.table({"age": list(range(12)) * 5, "town": ["Ulm", "Bonn"] * 30}), tmp_path / "clean.csv")
+    pacsv.write_csv(
+        pa.table({"age": list(range(12)) * 5, "town": ["Ulm", "Bonn"] * 30}), tmp_path / "clean.csv"
+    )
     pacsv.write_csv(pa.table({"age": [7] * 60}), tmp_path / "shared.csv")
     how = {"attackers": ["logistic regression"], "progress": False, "epsilon": None}
     with serve(tmp_path) as (address, asked):

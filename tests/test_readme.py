@@ -13,9 +13,13 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 def test_python_blocks_run(page, monkeypatch, tmp_path):
     # The README takes more than 10 s: its programs fit, release and attack for real.
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("lowtide.images.attackers._FEWEST_STEPS", 10)  # a rehearsal trains networks for minutes
+    monkeypatch.setattr(
+        "lowtide.images.attackers._FEWEST_STEPS", 10
+    )  # a rehearsal trains networks for minutes
     namespace = {}
-    for number, block in enumerate(re.findall(r"^```python\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE)):
+    for number, block in enumerate(
+        re.findall(r"^```python\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE)
+    ):
         exec(compile(block, f"{page.name}, block {number}", "exec"), namespace)  # noqa: S102
 
 

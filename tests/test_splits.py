@@ -1,4 +1,6 @@
-"""Rows set aside, folds and samples: every row once, classes spread, groups whole, and the same rows again."""
+"""Rows set aside, folds and samples: every row once, classes spread, groups whole, and the same
+rows again.
+"""
 
 import numpy as np
 import pytest
@@ -53,7 +55,8 @@ def test_any_rows():
 
 def test_groups_where_there_are_groups():
     seed = np.random.SeedSequence(3)
-    plain, together = set_aside(CODES, None, 0.2, seed=seed), set_aside(CODES, GROUPS, 0.2, seed=seed)
+    plain = set_aside(CODES, None, 0.2, seed=seed)
+    together = set_aside(CODES, GROUPS, 0.2, seed=seed)
     np.testing.assert_array_equal(plain.aside, stratified(CODES, 0.2, seed=seed).aside)
     np.testing.assert_array_equal(together.aside, grouped(CODES, GROUPS, 0.2, seed=seed).aside)
     assert not set(GROUPS[together.aside]) & set(GROUPS[together.kept])
@@ -89,7 +92,9 @@ def test_some_rows_are_sorted_and_never_more_than_there_are(rows):
 
 
 def test_a_sample_has_every_class_in_its_share():
-    np.testing.assert_array_equal(np.bincount(CODES[stratified_sample(CODES, 20, rng())]), [12, 6, 2])
+    np.testing.assert_array_equal(
+        np.bincount(CODES[stratified_sample(CODES, 20, rng())]), [12, 6, 2]
+    )
     np.testing.assert_array_equal(stratified_sample(CODES, 100, rng()), np.arange(100))
 
 

@@ -1,4 +1,6 @@
-"""The files of a release are put in place together: at no moment does new data stand beside the card of old data."""
+"""The files of a release are put in place together: at no moment does new data stand beside the
+card of old data.
+"""
 
 import errno
 import os
@@ -11,7 +13,7 @@ import threading
 import pytest
 
 from lowtide.errors import LowtideError
-from lowtide.files import Staging
+from lowtide.files import Staging, write_whole
 
 NAMES = ("shared.csv", "shared.card.json", "shared.changes.csv", "names.csv")
 # Puts new files in place and, at the step whose number is given, is killed or interrupted instead.
@@ -55,7 +57,9 @@ def run_child(folder, step, how):
 
 
 def contents(folder):
-    return {name: (folder / name).read_text() if (folder / name).exists() else None for name in NAMES}
+    return {
+        name: (folder / name).read_text() if (folder / name).exists() else None for name in NAMES
+    }
 
 
 def test_whenever_the_process_is_killed_no_card_stands_beside_data_that_is_not_its_own(tmp_path):
@@ -74,6 +78,7 @@ def test_whenever_the_process_is_killed_no_card_stands_beside_data_that_is_not_i
         assert done.returncode == -signal.SIGKILL
         with Staging(folder / "shared.csv"):  # nothing is locked for ever
             pass
+        assert not list(folder.glob(".*")), "what the killed process left is swept away"
     assert seen[-1] == ("new",) * 4
     assert len(set(seen)) >= 4
 
@@ -96,9 +101,11 @@ def test_an_interruption_leaves_all_of_the_old_or_all_of_the_new_files(tmp_path)
 
 def test_only_one_release_at_a_time_writes_to_a_target(tmp_path):
     with Staging(tmp_path / "shared.csv"):
-        with pytest.raises(LowtideError, match=r"another release to .*shared\.parquet is under way"):
-            Staging(tmp_path / "shared.parquet").__enter__()
-        with Staging(tmp_path / "other.csv"):
+        with pytest.raises(LowtideError, match=r"another release to .*shared\.csv is under way"):
+            Staging(tmp_path / "shared.csv").__enter__()
+        with pytest.raises(LowtideError, match="under way"):  # its card is not reviewed meanwhile
+            Staging(tmp_path / "shared.csv.card.json").__enter__()
+        with Staging(tmp_path / "shared.parquet"):
             pass
     with Staging(tmp_path / "shared.csv"):
         pass
@@ -162,3 +169,48 @@ def test_a_file_has_no_more_rights_than_the_one_it_replaces(tmp_path):
             staging(tmp_path / name).touch(0o644)
         staging.commit()
     assert [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in NAMES[:2]] == [0o600, 0o644]
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from lowtide.files import whole_file
+
+with whole_file(Path(sys.argv[1])) as file:
+    file.write(b"half")
+    file.flush()
+    print("writing", flush=True)
+    sys.stdin.readline()
+"""
+
+
+def test_what_a_process_still_writes_is_not_swept_away(tmp_path):
+    target = tmp_path / "shared.csv"
+    command = [sys.executable, "-c", WRITER, str(target)]
+    with subprocess.Popen(  # noqa: S603
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as writer:
+        assert writer.stdout.readline() == "writing\n"
+        with Staging(target) as staging:
+            assert [path.suffix for path in tmp_path.glob(".shared.csv.*.part")] == [".part"]
+            staging(target).write_text("of another release")
+            other = tmp_path / ".shared.csv.zip.abcd1234.part"
+            other.write_text("of another file")
+        _, _ = writer.communicate("\n")
+        assert writer.returncode == 0
+    assert target.read_text() == "half"
+    assert other.exists()
+
+
+def test_a_pipe_a_device_or_a_loop_of_links_is_not_replaced(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    for name, said in (
+        ("pipe", "is a pipe, a socket or a device"),
+        ("loop", "a link that leads to itself"),
+    ):
+        with pytest.raises(LowtideError, match=said):
+            Staging(tmp_path / name)
+        with pytest.raises(LowtideError, match=said):
+            write_whole(tmp_path / name, "text")
+    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)

@@ -1,4 +1,6 @@
-"""Named random streams: one number per purpose, and the draws that every recorded result rests on."""
+"""Named random streams: one number per purpose, and the draws that every recorded result rests
+on.
+"""
 
 import numpy as np
 import pytest
@@ -8,11 +10,7 @@ from lowtide.splits import STREAMS, derived_seed, generator, generator_for, stre
 
 FIRST = {
     "density": 3626598334,
-    "rows without networks": 3196931734,
-    "paper recipe on texts": 1369195672,
-    "groups of a text stream": 873059746,
-    "sample of a text stream": 2375751946,
-    "paper recipe on images": 4181036895,
+    "rows of regressions": 3196931734,
     "image networks": 2825710524,
     "image folds": 2637406181,
     "attacker": 694010247,

@@ -1,4 +1,6 @@
-"""The verbs as functions: on paths and on objects, with results that print, convert and write their report."""
+"""The verbs as functions: on paths and on objects, with results that print, convert and write their
+report.
+"""
 
 import json
 import subprocess
@@ -10,7 +12,18 @@ import polars as pl
 import pytest
 from sklearn.tree import DecisionTreeClassifier
 
-from lowtide import LowtideError, Plan, ReleaseCard, audit, plan, release, scan, verify, warn, worlds
+from lowtide import (
+    LowtideError,
+    Plan,
+    ReleaseCard,
+    audit,
+    plan,
+    release,
+    scan,
+    verify,
+    warn,
+    worlds,
+)
 from lowtide.images import attackers
 
 pytestmark = pytest.mark.filterwarnings("ignore::lowtide.errors.LowtideNote")
@@ -56,13 +69,17 @@ def test_a_frame_goes_through_every_verb(frame, made):
 
 def test_arrays_take_the_values_of_the_secret():
     table = survey()
-    x = np.column_stack([np.unique(table["town"], return_inverse=True)[1], table["age"], table["height"]])
+    x = np.column_stack(
+        [np.unique(table["town"], return_inverse=True)[1], table["age"], table["height"]]
+    )
     found = scan(x, table["vote"], **FAST)
     assert np.argmax(found.shares) == 0
     made = plan(x, table["vote"], budget=0.05, **FAST)
     shown = release(x, made).data
     np.testing.assert_array_equal(shown[:, 1:], x[:, 1:])
-    judged = audit(shown, x, table["vote"], attackers=[DecisionTreeClassifier(max_depth=2)], progress=False)
+    judged = audit(
+        shown, x, table["vote"], attackers=[DecisionTreeClassifier(max_depth=2)], progress=False
+    )
     assert judged.attacks.headline.attacker == "DecisionTreeClassifier"
     with pytest.raises(LowtideError, match="has no column 'vote'"):
         scan(x, "vote")
@@ -75,9 +92,9 @@ def test_lists_of_texts_go_through_every_verb():
     own = (("red", "rose"), ("blue", "sky"))
     texts = [" ".join([*rng.choice(words, 4), str(rng.choice(own[k]))]) for k in side]
     found = scan(texts, side, min_count=2, **FAST)
-    leakage = warn("apple red cloud", found.density, budget=0.1)
-    assert "red" in leakage.remedy.words
-    assert "red" in leakage._repr_html_()
+    warning = warn("apple red cloud", found.density, budget=0.1)
+    assert "red" in warning.remedy.words
+    assert "red" in warning._repr_html_()
     made = plan(texts, side, kept=0.8, keep=("apple",), progress=False)
     shown = release(texts, made).data
     assert not [word for word in ("red", "rose", "blue", "sky") if word in " ".join(shown)]
@@ -89,7 +106,9 @@ def test_lists_of_texts_go_through_every_verb():
 
 
 def test_arrays_of_images_are_planned_and_released(monkeypatch):
-    monkeypatch.setattr(attackers, "_FEWEST_STEPS", 10)  # what is hidden is given by `kept`, not by the attack
+    monkeypatch.setattr(
+        attackers, "_FEWEST_STEPS", 10
+    )  # what is hidden is given by `kept`, not by the attack
     x, s = worlds.drawn_faces(16).sample(80, 1)
     pixels = np.rint(255 * np.clip(np.asarray(x).reshape(80, 16, 16, -1), 0, 1)).astype(np.uint8)
     settings = {"patch": 4, "kept": 0.7, "hide": ("0,0,4,4",), "keep": (15,)}
@@ -102,7 +121,7 @@ def test_arrays_of_images_are_planned_and_released(monkeypatch):
 
 
 def test_a_share_of_a_table_can_be_kept():
-    made = plan(pd.DataFrame(survey()), "vote", kept=2 / 3, **FAST)
+    made = plan(pd.DataFrame(survey()), "vote", policy="fixed", kept=2 / 3, **FAST)
     assert made.hider.policy.hidden.tolist() == [True, False, False]
 
 
@@ -121,10 +140,12 @@ def test_a_card_is_of_one_release(made, tmp_path):
     data = tmp_path / "survey.csv"
     pd.DataFrame(survey()).to_csv(data, index=False)
     done = release(data, made, tmp_path / "shared.csv")
-    card = tmp_path / "shared.card.json"
+    card = tmp_path / "shared.csv.card.json"
     assert verify(card, tmp_path / "shared.csv")
     assert ReleaseCard.load(card).data_sha256 == done.card.data_sha256
-    (tmp_path / "shared.csv").write_text((tmp_path / "shared.csv").read_text().replace("hidden", "north", 1))
+    (tmp_path / "shared.csv").write_text(
+        (tmp_path / "shared.csv").read_text().replace("hidden", "north", 1)
+    )
     assert not verify(card, tmp_path / "shared.csv")
     with pytest.raises(LowtideError, match="has no hash"):
         verify(made.card, tmp_path / "shared.csv")
@@ -156,7 +177,9 @@ def heavy(code):
     """Which heavy packages a program has loaded at its end."""
     names = ("torch", "sklearn", "pandas", "pyarrow", "fsspec", "aiohttp")
     program = f"import sys\n{code}\nprint([name for name in {names} if name in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)  # noqa: S603
+    done = subprocess.run(  # noqa: S603
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
     return json.loads(done.stdout.splitlines()[-1].replace("'", '"'))
 
 

@@ -1,12 +1,14 @@
-"""The rival for images: a filter learnt against an adversary (Bertran et al. 2019), from its published description.
+"""The rival for images: a filter learnt against an adversary (Bertran et al. 2019), from its
+published description.
 
-A stochastic map `Y = q(X, Z)` to images of the same size is to keep what X tells about a utility U, which it must be
-told, while Y tells at most k nats about the secret S. Its loss is
+A stochastic map `Y = q(X, Z)` to images of the same size is to keep what X tells about a utility U,
+which it must be told, while Y tells at most k nats about the secret S. Its loss is
 
     E KL(p(u|x) ‖ p(u|y)) + λ · max(0, E KL(p(s|y) ‖ P_S) − k)²
 
-with a classifier p(u|·) of raw images, which stays as it is, and an adversary p(s|·) trained along. The limit k holds
-for this adversary and softly: what fresh attackers read from the release is the audit's business.
+with a classifier p(u|·) of raw images, which stays as it is, and an adversary p(s|·) trained along.
+The limit k holds for this adversary and softly: what fresh attackers read from the release is the
+audit's business.
 """
 
 from __future__ import annotations
@@ -40,7 +42,8 @@ class FittedFilter:
 
     Attributes:
         limit: k, in nats.
-        leakage: `KL(p(s|y) ‖ P_S)` that its own adversary saw in the last pass over the training images, in nats.
+        leakage: `KL(p(s|y) ‖ P_S)` that its own adversary saw in the last pass over the training
+            images, in nats.
         lost: `KL(p(u|x) ‖ p(u|y))` in the same pass.
         shape: height, width and channels of the images.
         seed: of the noise.
@@ -59,7 +62,8 @@ class FittedFilter:
     utility: nn.Module = field(repr=False)
 
     def apply(self, images: Any) -> RivalledImages:
-        """Release images. The noise depends on the seed and the image: the same image is released the same way twice.
+        """Release images. The noise depends on the seed and the image: the same image is released
+        the same way twice.
 
         Args:
             images: `Images`, or (n, height, width) or (n, height, width, channels) bytes.
@@ -77,7 +81,9 @@ class FittedFilter:
     def _fitting(self, images: Any) -> Images:
         opened = as_images(images)
         if opened.shape != self.shape:
-            raise LowtideError(f"the images are of shape {images.shape}, but the filter was fitted on {self.shape}")
+            raise LowtideError(
+                f"the images are of shape {images.shape}, but the filter was fitted on {self.shape}"
+            )
         return opened
 
     @torch.no_grad()
@@ -87,7 +93,9 @@ class FittedFilter:
         shape = self.net.noise_shape(*self.shape[:2])
         with one_thread():
             for place, image in enumerate(pixels):
-                digest = int.from_bytes(hashlib.blake2b(image.tobytes(), digest_size=8).digest(), "big")
+                digest = int.from_bytes(
+                    hashlib.blake2b(image.tobytes(), digest_size=8).digest(), "big"
+                )
                 rng = np.random.default_rng(np.random.SeedSequence([self.seed, _ROOM, digest]))
                 z = torch.from_numpy(rng.standard_normal((1, *shape), dtype=np.float32))
                 y = self.net(to_input(image[None]), z)[0].permute(1, 2, 0)
@@ -104,9 +112,11 @@ class AdversarialFilter:
         limits: k in nats, falling.
         epochs: passes over the images for each limit.
         pretraining: passes in which classifier and adversary learn from raw images.
-        drawing: passes in which the filter learns to draw what it sees, before anything is to be hidden.
-        adversary_steps: of the adversary after each step of the filter, each on images of its own. The publication
-            takes one; with more the adversary keeps up better, and the limit means more.
+        drawing: passes in which the filter learns to draw what it sees, before anything is to be
+            hidden.
+        adversary_steps: of the adversary after each step of the filter, each on images of its own.
+            The publication takes one; with more the adversary keeps up better, and the limit means
+            more.
         weight: λ of the loss.
         rate: Adam's step for the filter.
         widths: channels of the levels of the U-Net, from the finest.
@@ -138,7 +148,9 @@ class AdversarialFilter:
         within("weight", self.weight, 0.0, np.inf, high_open=True)
         within("rate", self.rate, 0.0, 1.0, low_open=True)
         within("limits", self.limits, 0.0, np.inf, high_open=True, hint="they are in nats")
-        if not self.limits or any(a <= b for a, b in zip(self.limits, self.limits[1:], strict=False)):
+        if not self.limits or any(
+            a <= b for a, b in zip(self.limits, self.limits[1:], strict=False)
+        ):
             raise LowtideError(f"limits must fall from one to the next, got {self.limits}")
         for width in self.widths:
             count("widths", width, 1)
@@ -159,19 +171,30 @@ class AdversarialFilter:
         opened = as_images(images)
         for name, labels in (("s", s), ("u", u)):
             if np.asarray(labels).shape != (len(opened),):
-                raise LowtideError(f"there are {len(images)} images and {name} has shape {np.asarray(labels).shape}")
+                raise LowtideError(
+                    f"there are {len(images)} images and {name} has shape"
+                    f" {np.asarray(labels).shape}"
+                )
         least = _LEAST_SIDE << (len(self.widths) - 1)
         if min(opened.shape[:2]) < least:
             raise LowtideError(
-                f"the images are of shape {images.shape}, but {len(self.widths)} levels need {least} pixels on each "
-                "side; give fewer widths"
+                f"the images are of shape {images.shape}, but {len(self.widths)} levels need"
+                f" {least} pixels on each side; give fewer widths"
             )
         root = np.random.SeedSequence([self.seed, _ROOM])
         with computing_on(self.device), one_thread(), seeded(int(root.generate_state(1)[0])):
             training = Training(self, opened, s, u, root)
             found = training.run()
         return tuple(
-            FittedFilter(one.limit, one.leakage, one.lost, opened.shape, self.seed, *one.nets, training.utility.cpu())
+            FittedFilter(
+                one.limit,
+                one.leakage,
+                one.lost,
+                opened.shape,
+                self.seed,
+                *one.nets,
+                training.utility.cpu(),
+            )
             for one in found
         )
 

@@ -1,11 +1,12 @@
 """Estimators of the package `diffusion-mi`, run by the Python of an environment that has it.
 
-It brings its own PyTorch and Lightning, so this file imports nothing of ours. `public_benchmarks.py` calls it:
+It brings its own PyTorch and Lightning, so this file imports nothing of ours.
+`public_benchmarks.py` calls it:
 
     python dmi_tasks.py PAIRS SEED NAME...      estimates by these estimators, as JSON
 
-`PAIRS` is an `.npz` file with `x` and `y`. As the estimators of `benchmark-mi` do, each learns from the first half of
-the pairs and estimates on the second.
+`PAIRS` is an `.npz` file with `x` and `y`. As the estimators of `benchmark-mi` do, each learns from
+the first half of the pairs and estimates on the second.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ import numpy as np
 import torch
 from dmi import estimators as peers
 
-_STEPS, _BATCH = 2_000, 256  # of gradient descent, and the pairs of one
+# of gradient descent, and the pairs of one
+_STEPS = 2_000
+_BATCH = 256
 
 
 def _epochs(pairs: int) -> int:
@@ -33,9 +36,13 @@ def _epochs(pairs: int) -> int:
 
 # MINDE's own rate, 5e-5, is for its default of a thousand epochs.
 ESTIMATORS: dict[str, Callable[[int], Any]] = {
-    "MINDE": lambda n: peers.MINDEEstimator(learning_rate=1e-3, batch_size=_BATCH, max_epochs=_epochs(n)),
+    "MINDE": lambda n: peers.MINDEEstimator(
+        learning_rate=1e-3, batch_size=_BATCH, max_epochs=_epochs(n)
+    ),
     "SMILE": lambda _: peers.SMILEEstimator(batch_size=_BATCH, max_n_steps=_STEPS),
-    "DIME": lambda n: peers.DIMEEstimator(batch_size=_BATCH, max_n_steps=_STEPS, max_epochs=_epochs(n)),
+    "DIME": lambda n: peers.DIMEEstimator(
+        batch_size=_BATCH, max_n_steps=_STEPS, max_epochs=_epochs(n)
+    ),
 }
 
 
@@ -43,7 +50,8 @@ def run(place: str, seed: int, names: list[str]) -> dict[str, Any]:
     """Estimate the information of drawn pairs by these estimators."""
     with np.load(place) as drawn:
         x, y = (drawn[name].astype(np.float32) for name in "xy")
-    half, found = len(x) // 2, {}
+    half = len(x) // 2
+    found = {}
     for name in names:
         torch.manual_seed(seed)
         start = time.process_time()
@@ -51,7 +59,10 @@ def run(place: str, seed: int, names: list[str]) -> dict[str, Any]:
         estimator.fit(x[:half], y[:half])
         value = float(estimator.estimate(x[half:], y[half:]))
         # JSON has no NaN: an estimator that gives none has not answered.
-        found[name] = {"information": value if np.isfinite(value) else None, "seconds": time.process_time() - start}
+        found[name] = {
+            "information": value if np.isfinite(value) else None,
+            "seconds": time.process_time() - start,
+        }
     return found
 
 

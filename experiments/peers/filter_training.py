@@ -1,4 +1,6 @@
-"""Training a filter of images against an adversary, in warm-started stages; see `peers.adversarial`."""
+"""Training a filter of images against an adversary, in warm-started stages; see
+`peers.adversarial`.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ from peers.unet import UNet
 if TYPE_CHECKING:
     from peers.adversarial import AdversarialFilter
 
-_RATE, _DECAY = 2e-3, 0.05  # of the classifiers
+# of the classifiers
+_RATE = 2e-3
+_DECAY = 0.05
 _BLACK, _WHITE = to_input(np.array([0, 255], np.uint8).reshape(2, 1, 1, 1)).flatten().tolist()
 
 
@@ -51,13 +55,20 @@ class Training:
         images: n images.
         s: (n,) the secret.
         u: (n,) the utility.
-        root: of the order of images, the noise and the augmentation; networks begin from PyTorch's own generator.
+        root: of the order of images, the noise and the augmentation; networks begin from PyTorch's
+            own generator.
     """
 
     def __init__(
-        self, options: AdversarialFilter, images: Images, s: ArrayLike, u: ArrayLike, root: np.random.SeedSequence
+        self,
+        options: AdversarialFilter,
+        images: Images,
+        s: ArrayLike,
+        u: ArrayLike,
+        root: np.random.SeedSequence,
     ) -> None:
-        self.options, self.images = options, images
+        self.options = options
+        self.images = images
         (secret, self.s), (useful, self.u) = read_classes(s), read_classes(u)
         self.log_prior = to_device(torch.from_numpy(np.log(secret.prior)).float())
         channels = images.shape[2]
@@ -84,8 +95,11 @@ class Training:
             self._learn_raw(tick)
             self._learn_drawing(lambda done: tick(options.pretraining * self.steps + 3 * done))
             painter = torch.optim.Adam(self.filter.parameters(), lr=options.rate)
-            reader = torch.optim.AdamW(self.adversary.parameters(), lr=_RATE / 4, weight_decay=_DECAY)
-            done, fitted = 0, []
+            reader = torch.optim.AdamW(
+                self.adversary.parameters(), lr=_RATE / 4, weight_decay=_DECAY
+            )
+            done = 0
+            fitted = []
             for limit in options.limits:
                 seen = []
                 for _ in range(options.epochs * self.steps):
@@ -99,9 +113,14 @@ class Training:
 
     def _learn_raw(self, tick: Callable[[int], None]) -> None:
         """Train the classifier and the adversary on raw images, then freeze the classifier."""
-        nets, total = (self.utility, self.adversary), self.options.pretraining * self.steps
-        optimiser = torch.optim.AdamW([p for net in nets for p in net.parameters()], lr=_RATE, weight_decay=_DECAY)
-        cycle = torch.optim.lr_scheduler.OneCycleLR(optimiser, _RATE, total_steps=total, pct_start=0.2)
+        nets = (self.utility, self.adversary)
+        total = self.options.pretraining * self.steps
+        optimiser = torch.optim.AdamW(
+            [p for net in nets for p in net.parameters()], lr=_RATE, weight_decay=_DECAY
+        )
+        cycle = torch.optim.lr_scheduler.OneCycleLR(
+            optimiser, _RATE, total_steps=total, pct_start=0.2
+        )
 
         def losses() -> Iterator[Tensor]:
             for step in range(total):
@@ -136,8 +155,11 @@ class Training:
             with torch.no_grad():
                 raw = self.utility(x).float().log_softmax(dim=1)
             y = self._released(x)
-            useful, secret = (net(y).float().log_softmax(dim=1) for net in (self.utility, self.adversary))
-        lost, leakage = _kl(raw, useful), _kl(secret, self.log_prior)
+            useful, secret = (
+                net(y).float().log_softmax(dim=1) for net in (self.utility, self.adversary)
+            )
+        lost = _kl(raw, useful)
+        leakage = _kl(secret, self.log_prior)
         descend(lost + self.options.weight * (leakage - limit).clamp(min=0).square(), optimiser)
         self.adversary.requires_grad_(True)
         return leakage.item(), lost.item()
@@ -148,7 +170,9 @@ class Training:
             y = self._released(x)
         with fast():
             leakage = self.adversary(y)
-        descend(cross_entropy(leakage.float(), to_device(torch.from_numpy(self.s[index]))), optimiser)
+        descend(
+            cross_entropy(leakage.float(), to_device(torch.from_numpy(self.s[index]))), optimiser
+        )
 
     def _released(self, x: Tensor) -> Tensor:
         """What the filter makes of inputs, as inputs, with fresh noise."""
@@ -164,7 +188,8 @@ class Training:
         return to_device(drawn), index
 
     def _frozen(self, limit: float, seen: Floats) -> Stage:
-        net, adversary = copy.deepcopy(self.filter).cpu(), copy.deepcopy(self.adversary).cpu()
+        net = copy.deepcopy(self.filter).cpu()
+        adversary = copy.deepcopy(self.adversary).cpu()
         net.eval().requires_grad_(False)
         adversary.eval().requires_grad_(False)
         leakage, lost = map(float, seen)

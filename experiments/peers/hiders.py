@@ -1,8 +1,10 @@
-"""Other ways to hide a secret, under one interface, so that one audit can judge them all: noise and redaction.
+"""Other ways to hide a secret, under one interface, so that one audit can judge them all: noise and
+redaction.
 
-They work on dense columns of numbers. A rival says two things of what it did, since neither is fair alone: the
-share of cells it left bit for bit, which flatters redaction, and the root-mean-square distortion relative to each
-column's standard deviation, which flatters erasers that move every cell a little.
+They work on dense columns of numbers. A rival says two things of what it did, since neither is fair
+alone: the share of cells it left bit for bit, which flatters redaction, and the root-mean-square
+distortion relative to each column's standard deviation, which flatters erasers that move every cell
+a little.
 """
 
 from __future__ import annotations
@@ -34,8 +36,8 @@ class Rivalled:
     Attributes:
         rows: (n, columns) the released rows.
         kept: share of cells that are bit for bit what they were.
-        distortion: root mean square of the change over all cells, each relative to its column's standard deviation
-            in the rows given; columns without spread are left out.
+        distortion: root mean square of the change over all cells, each relative to its column's
+            standard deviation in the rows given; columns without spread are left out.
     """
 
     rows: Floats
@@ -68,9 +70,13 @@ class FittedRival:
         """
         rows = dense_rows(x)
         if rows.shape[1] != self.columns:
-            raise LowtideError(f"x has {rows.shape[1]} columns, but {self.rival} was fitted on {self.columns}")
+            raise LowtideError(
+                f"x has {rows.shape[1]} columns, but {self.rival} was fitted on {self.columns}"
+            )
         if self.needs_secret and s is None:
-            raise LowtideError(f"{self.rival} changes a row by its secret; give s, one code per row")
+            raise LowtideError(
+                f"{self.rival} changes a row by its secret; give s, one code per row"
+            )
         released = self.change(rows, None if s is None else secret_codes(s, len(rows)))
         same = rows.view(np.int64) == np.ascontiguousarray(released).view(np.int64)
         return Rivalled(released, float(same.mean()), overall_rms(column_rms(rows, released)))
@@ -81,7 +87,8 @@ class Rival(ABC):
 
     Attributes:
         name: for tables.
-        needs_secret: whether it needs the secret of every row it releases, not only of its training rows.
+        needs_secret: whether it needs the secret of every row it releases, not only of its training
+            rows.
     """
 
     name: ClassVar[str]
@@ -110,20 +117,26 @@ class Rival(ABC):
 
 @dataclass(frozen=True)
 class UniformNoise(Rival):
-    """Gaussian noise on every column, of scale `strength` times the column's range in the training rows.
+    """Gaussian noise on every column, of scale `strength` times the column's range in the training
+    rows.
 
-    The noise depends on the seed and on the rows: the same table gets the same noise twice, another table other noise.
+    The noise depends on the seed and on the rows: the same table gets the same noise twice, another
+    table other noise.
     """
 
     name: ClassVar[str] = "uniform noise"
     seed: int = 0
 
     def _fit(self, rows: Floats, codes: Labels, strength: float) -> Transform:
-        scale = float(within("strength", strength, 0.0, np.inf, high_open=True)) * np.ptp(rows, axis=0)
+        scale = float(within("strength", strength, 0.0, np.inf, high_open=True)) * np.ptp(
+            rows, axis=0
+        )
 
         def add(x: Floats, _: Labels | None) -> Floats:
             digest = int.from_bytes(hashlib.blake2b(x.tobytes(), digest_size=8).digest(), "big")
-            rng = np.random.default_rng(np.random.SeedSequence([count("seed", self.seed, 0), _ROOM, digest]))
+            rng = np.random.default_rng(
+                np.random.SeedSequence([count("seed", self.seed, 0), _ROOM, digest])
+            )
             return x + scale * rng.standard_normal(x.shape)
 
         return add
@@ -131,7 +144,8 @@ class UniformNoise(Rival):
 
 @dataclass(frozen=True)
 class RandomFeatures(Rival):
-    """Redact `strength` features drawn at random: their cells become the column's mean in the training rows.
+    """Redact `strength` features drawn at random: their cells become the column's mean in the
+    training rows.
 
     Attributes:
         features: which columns go together; every column on its own by default.
@@ -145,9 +159,9 @@ class RandomFeatures(Rival):
     def _fit(self, rows: Floats, codes: Labels, strength: float) -> Transform:
         features = _features(self.features, rows)
         hidden = _how_many(strength, features)
-        order = np.random.default_rng(np.random.SeedSequence([count("seed", self.seed, 0), _ROOM])).permutation(
-            len(features)
-        )
+        order = np.random.default_rng(
+            np.random.SeedSequence([count("seed", self.seed, 0), _ROOM])
+        ).permutation(len(features))
         return _redaction(rows, features, order[:hidden])
 
 
@@ -155,7 +169,8 @@ class RandomFeatures(Rival):
 class MutualInformation(Rival):
     """Redact the `strength` features that tell most about the secret, each looked at on its own.
 
-    The ranking is scikit-learn's `mutual_info_classif`; a feature of several columns counts as its best one.
+    The ranking is scikit-learn's `mutual_info_classif`; a feature of several columns counts as its
+    best one.
 
     Attributes:
         features: which columns go together; every column on its own by default.
@@ -169,8 +184,12 @@ class MutualInformation(Rival):
     def _fit(self, rows: Floats, codes: Labels, strength: float) -> Transform:
         features = _features(self.features, rows)
         hidden = _how_many(strength, features)
-        state = int(np.random.SeedSequence([count("seed", self.seed, 0), _ROOM]).generate_state(1)[0])
-        leakage = mutual_info_classif(rows, codes, discrete_features=_counted(rows), random_state=state)
+        state = int(
+            np.random.SeedSequence([count("seed", self.seed, 0), _ROOM]).generate_state(1)[0]
+        )
+        leakage = mutual_info_classif(
+            rows, codes, discrete_features=_counted(rows), random_state=state
+        )
         best = np.full(len(features), -np.inf)
         np.maximum.at(best, features.groups, leakage)
         return _redaction(rows, features, np.argsort(-best, kind="stable")[:hidden])
@@ -182,12 +201,15 @@ def dense_rows(x: Any) -> Floats:
         rows = np.array(x, dtype=np.float64, order="C")
     except (TypeError, ValueError) as error:
         raise LowtideError(
-            "x must hold dense numbers; encode columns of text first (lowtide.tables.encoder.read_table)"
+            "x must hold dense numbers; encode columns of text first"
+            " (lowtide.tables.encoder.read_table)"
         ) from error
     if rows.ndim != 2 or rows.size == 0:
         raise LowtideError(f"x must be dense, of shape (rows, columns), got shape {rows.shape}")
     if not np.isfinite(rows).all():
-        raise LowtideError("x has entries that are NaN or infinite; fill missing values or drop those rows first")
+        raise LowtideError(
+            "x has entries that are NaN or infinite; fill missing values or drop those rows first"
+        )
     return rows
 
 
@@ -205,7 +227,9 @@ def _features(features: Features | None, rows: Floats) -> Features:
     if features is None:
         return one_per_column(rows.shape[1])
     if len(features.groups) != rows.shape[1]:
-        raise LowtideError(f"features speak of {len(features.groups)} columns, but x has {rows.shape[1]}")
+        raise LowtideError(
+            f"features speak of {len(features.groups)} columns, but x has {rows.shape[1]}"
+        )
     return features
 
 
@@ -224,7 +248,9 @@ def _redaction(rows: Floats, features: Features, hidden: Labels) -> Transform:
 
 
 def _counted(rows: Floats) -> Bools:
-    """Which columns hold few whole numbers: the neighbour estimate of a measured column does not fit them."""
+    """Which columns hold few whole numbers: the neighbour estimate of a measured column does not
+    fit them.
+    """
     whole = (rows == np.round(rows)).all(axis=0)
     few = [len(np.unique(column)) <= _FEW_VALUES for column in rows.T]
     return np.asarray(whole & np.array(few))

@@ -1,12 +1,14 @@
-"""What people do to images by hand, under one interface, so that one audit can judge it beside a plan.
+"""What people do to images by hand, under one interface, so that one audit can judge it beside a
+plan.
 
-The counterpart of `peers.hiders` for images in bytes. What is released is `Images` again: images are read and
-changed batch by batch, and the same image is changed the same way in any batch, order or process.
+The counterpart of `peers.hiders` for images in bytes. What is released is `Images` again: images
+are read and changed batch by batch, and the same image is changed the same way in any batch, order
+or process.
 
-Three figures say what was done, since none is fair alone. `untouched` is the share of pixels that a rival leaves alone
-by design, and is what to compare with the share that a plan keeps. `kept` is counted, as in `peers.hiders`:
-pixels that are byte for byte what they were, some of them by chance, where noise is clipped at white or where a blurred
-wall is flat. `distortion` flatters blur.
+Three figures say what was done, since none is fair alone. `untouched` is the share of pixels that a
+rival leaves alone by design, and is what to compare with the share that a plan keeps. `kept` is
+counted, as in `peers.hiders`: pixels that are byte for byte what they were, some of them by chance,
+where noise is clipped at white or where a blurred wall is flat. `distortion` flatters blur.
 """
 
 from __future__ import annotations
@@ -71,7 +73,8 @@ class RivalledImages:
 
     @property
     def distortion(self) -> float:
-        """Root mean square of the change over all bytes, each relative to its place's standard deviation over images.
+        """Root mean square of the change over all bytes, each relative to its place's standard
+        deviation over images.
 
         Places without spread are left out, as in `peers.hiders`.
         """
@@ -83,12 +86,14 @@ class RivalledImages:
         total, squares, moved = (np.zeros(self.shape, dtype=np.int64) for _ in range(3))
         same = 0
         for before, after in self._batches():
-            clean, gap = before.astype(np.int64), after.astype(np.int64) - before
+            clean = before.astype(np.int64)
+            gap = after.astype(np.int64) - before
             total += clean.sum(axis=0)
             squares += np.square(clean).sum(axis=0)
             moved += np.square(gap).sum(axis=0)
             same += int((gap == 0).all(axis=-1).sum())
-        n, (height, width, _) = len(self), self.shape
+        n = len(self)
+        height, width, _ = self.shape
         spread = n * squares - np.square(total)  # n² times the variance
         columns = relative(np.sqrt(moved / n), np.sqrt(spread) / n, spread > 0)
         return same / (n * height * width), overall_rms(columns)
@@ -120,7 +125,10 @@ class FittedImageRival:
         """Release images: `Images`, or (n, height, width) or (n, height, width, channels) bytes."""
         opened = _checked(images)
         if opened.shape != self.shape:
-            raise LowtideError(f"the images are of shape {images.shape}, but {self.rival} was fitted on {self.shape}")
+            raise LowtideError(
+                f"the images are of shape {images.shape}, but {self.rival} was fitted on"
+                f" {self.shape}"
+            )
         return RivalledImages(opened, self.change, self.untouched)
 
 
@@ -138,14 +146,17 @@ class ImageRival(ABC):
 
         Args:
             images: `Images`, or (n, height, width) or (n, height, width, channels) bytes.
-            s: the secret, which who hides by hand does not look at; here so that all rivals are called alike.
+            s: the secret, which who hides by hand does not look at; here so that all rivals are
+                called alike.
             strength: how much to hide; see the class.
         """
         opened = _checked(images)
         change, touched = self._fit(opened, strength)
         return FittedImageRival(self.name, opened.shape, 1.0 - touched if strength else 1.0, change)
 
-    def release(self, images: Any, s: ArrayLike | None = None, *, strength: float) -> RivalledImages:
+    def release(
+        self, images: Any, s: ArrayLike | None = None, *, strength: float
+    ) -> RivalledImages:
         """Fit on images and release the same ones; arguments as in `fit`."""
         return self.fit(images, s, strength=strength).apply(images)
 
@@ -156,21 +167,32 @@ class ImageRival(ABC):
 
 @dataclass(frozen=True)
 class LowerRedacted(ImageRival):
-    """Redact the lowest `strength` of the height, 0.5 being the lower half: it shows the mean training colour."""
+    """Redact the lowest `strength` of the height, 0.5 being the lower half: it shows the mean
+    training colour.
+    """
 
     name: ClassVar[str] = "lower part redacted"
 
     def _fit(self, images: Images, strength: float) -> tuple[Change, float]:
-        share = float(within("strength", strength, 0.0, 1.0, hint="it is the share of the height, 0.5 for the half"))
+        share = float(
+            within(
+                "strength",
+                strength,
+                0.0,
+                1.0,
+                hint="it is the share of the height, 0.5 for the half",
+            )
+        )
         return _redaction(images, _lower(images.shape, share))
 
 
 @dataclass(frozen=True)
 class LowerNoise(ImageRival):
-    """Gaussian noise on the lower half, of scale `strength` times the range of a byte: the paper's λ.
+    """Gaussian noise on the lower half, of scale `strength` times the range of a byte: the paper's
+    λ.
 
-    It is rounded and clipped to bytes, which tells nothing more. It depends on the seed and on the image: the same
-    image gets the same noise twice, another one other noise.
+    It is rounded and clipped to bytes, which tells nothing more. It depends on the seed and on the
+    image: the same image gets the same noise twice, another one other noise.
     """
 
     name: ClassVar[str] = "lower half noised"
@@ -191,7 +213,9 @@ class WholeNoise(LowerNoise):
 
 @dataclass(frozen=True)
 class Blur(ImageRival):
-    """Blur by a Gaussian whose standard deviation is `strength` pixels; the image goes on mirrored beyond its edges."""
+    """Blur by a Gaussian whose standard deviation is `strength` pixels; the image goes on mirrored
+    beyond its edges.
+    """
 
     name: ClassVar[str] = "blur"
 
@@ -202,7 +226,11 @@ class Blur(ImageRival):
             if not radius:
                 return pixels
             # Mirroring keeps the mean: what leaves over an edge comes back.
-            return _bytes(ndimage.gaussian_filter(pixels.astype(np.float32), (0, radius, radius, 0), mode="reflect"))
+            return _bytes(
+                ndimage.gaussian_filter(
+                    pixels.astype(np.float32), (0, radius, radius, 0), mode="reflect"
+                )
+            )
 
         return blur, 1.0
 
@@ -215,12 +243,19 @@ class Pixelation(ImageRival):
 
     def _fit(self, images: Images, strength: float) -> tuple[Change, float]:
         height, width, channels = images.shape
-        grid = Grid(height, width, channels, max(1, _whole(strength, max(height, width), "the side of a block")))
+        grid = Grid(
+            height,
+            width,
+            channels,
+            max(1, _whole(strength, max(height, width), "the side of a block")),
+        )
         down, across = (np.arange(steps) * grid.patch for steps in (grid.down, grid.across))
         sizes = grid.sizes.reshape(grid.down, grid.across)
 
         def coarsen(pixels: Pixels) -> Pixels:
-            sums = np.add.reduceat(np.add.reduceat(pixels.astype(np.int64), down, axis=1), across, axis=2)
+            sums = np.add.reduceat(
+                np.add.reduceat(pixels.astype(np.int64), down, axis=1), across, axis=2
+            )
             means = np.moveaxis(_bytes(sums / sizes[..., None]), -1, 1)
             return np.moveaxis(grid.spread(means.reshape(*means.shape[:2], -1)), 1, -1)
 
@@ -229,7 +264,8 @@ class Pixelation(ImageRival):
 
 @dataclass(frozen=True)
 class RandomPatches(ImageRival):
-    """Redact `strength` patches drawn at random, the same in all images: they show the mean training colour.
+    """Redact `strength` patches drawn at random, the same in all images: they show the mean
+    training colour.
 
     Attributes:
         patch: the side of a patch, in pixels.
@@ -274,7 +310,9 @@ def _bytes(values: NDArray[Any]) -> Pixels:
 
 
 def _lower(shape: Shape, share: float) -> Bools:
-    """(height, width) which pixels lie in the lower part; a row that is cut counts where most of it is."""
+    """(height, width) which pixels lie in the lower part; a row that is cut counts where most of it
+    is.
+    """
     height, width, _ = shape
     return np.repeat(np.arange(height)[:, None] >= height - round(share * height), width, axis=1)
 
@@ -282,14 +320,17 @@ def _lower(shape: Shape, share: float) -> Bools:
 def _redaction(images: Images, hidden: Bools) -> tuple[Change, float]:
     """Show one colour where pixels are hidden: nothing of the value is left.
 
-    Not the mean of each place, which has a face: a reader would take the mean's smile for one that was not hidden.
+    Not the mean of each place, which has a face: a reader would take the mean's smile for one that
+    was not hidden.
     """
     shown = _bytes(mean_image(images).mean(axis=(0, 1)))
     return lambda pixels: np.where(hidden[..., None], shown, pixels), float(hidden.mean())
 
 
 def _noise(hidden: Bools, strength: float, seed: int) -> tuple[Change, float]:
-    """Add noise to some pixels, (height, width), drawn anew for every image but always the same for one image."""
+    """Add noise to some pixels, (height, width), drawn anew for every image but always the same for
+    one image.
+    """
     scale = _RANGE * float(within("strength", strength, 0.0, np.inf, high_open=True))
     count("seed", seed, 0)
 
@@ -298,7 +339,9 @@ def _noise(hidden: Bools, strength: float, seed: int) -> tuple[Change, float]:
         for image in noised:
             digest = int.from_bytes(hashlib.blake2b(image.tobytes(), digest_size=8).digest(), "big")
             part = image[hidden]
-            draw = np.random.default_rng(_seeds(seed, digest)).standard_normal(part.shape, dtype=np.float32)
+            draw = np.random.default_rng(_seeds(seed, digest)).standard_normal(
+                part.shape, dtype=np.float32
+            )
             image[hidden] = _bytes(part + scale * draw)
         return noised
 

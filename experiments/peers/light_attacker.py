@@ -1,6 +1,7 @@
 """Attackers light enough for hundreds of releases.
 
-The paper's is its network, trained on clean images and never again; the retrained one is ridge regression on edges.
+The paper's is its network, trained on clean images and never again; the retrained one is ridge
+regression on edges.
 """
 
 from __future__ import annotations
@@ -14,9 +15,14 @@ from sklearn.linear_model import RidgeClassifierCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from lowtide.attack.attackers import Part
-from lowtide.density.objectives import Checkpoints, fingerprint
-from lowtide.images.attackers import Album, Convolutional, NetworkRecipe, edges_and_shades
+from lowtide.estimate.objectives import Checkpoints, fingerprint
+from lowtide.images.attackers import (
+    Album,
+    Convolutional,
+    NetworkPath,
+    NetworkRecipe,
+    edges_and_shades,
+)
 from lowtide.images.convnets import paper_cnn, to_input
 from lowtide.images.encoder import Grid, Stack
 from lowtide.types import Bools, Floats, Floats32
@@ -24,15 +30,23 @@ from lowtide.types import Bools, Floats, Floats32
 if TYPE_CHECKING:
     from image_frontiers import Faces
 
-_PENALTIES = (1e3, 3e3, 1e4, 3e4)  # chosen by leave-one-out; features have spread 1, and there are some 3,600
+_PENALTIES = (
+    1e3,
+    3e3,
+    1e4,
+    3e4,
+)  # chosen by leave-one-out; features have spread 1, and there are some 3,600
 _AT_ONCE = 128
 
 
-_RECIPE = NetworkRecipe(lambda shape, classes: paper_cnn(*shape, classes), passes=12, rate=1e-3, decay=0.05)
+_RECIPE = NetworkRecipe(
+    lambda shape, classes: paper_cnn(*shape, classes), passes=12, rate=1e-3, decay=0.05
+)
 
 
-class PaperAttacker(Convolutional):
-    """The paper's network, trained to tell the secret of clean faces, mirrored or not, as an audit trains it.
+class PaperAttacker:
+    """The paper's network, trained to tell the secret of clean faces, mirrored or not, as an audit
+    trains it.
 
     Args:
         faces: those for training are learnt from.
@@ -41,29 +55,44 @@ class PaperAttacker(Convolutional):
     """
 
     def __init__(self, faces: Faces, work: Path, seed: int) -> None:
-        super().__init__(_RECIPE, seed)
         train = np.flatnonzero(faces.train)
-        codes, prior = faces.s[train], np.bincount(faces.s[train]) / len(train)
-        kept = Checkpoints(work, fingerprint(codes, faces.images.shape, faces.images.read(train[:4]), seed))
+        codes = faces.s[train]
+        log_prior = np.log(np.bincount(codes) / len(train))
+        kept = Checkpoints(
+            work, fingerprint(codes, faces.images.shape, faces.images.read(train[:4]), seed)
+        )
         saved = kept.load("attacker")
         if saved is None:
-            part = Part(Album.of(faces.images)[train], codes)
-            self.learn(part, part, prior)
-            kept.save("attacker", dict(self.net.state_dict()))
+            album = Album.of(faces.images)[train]
+            # Faces are symmetric.
+            self.path = Convolutional(_RECIPE, seed).trained(album, codes, log_prior, mirror=True)
+            kept.save("attacker", dict(self.path.net.state_dict()))
         else:
-            self._mirror, self.net = True, paper_cnn(*faces.images.shape, len(prior)).eval()
-            self.net.load_state_dict(saved)
+            net = paper_cnn(*faces.images.shape, len(log_prior)).eval()
+            net.load_state_dict(saved)
+            self.path = NetworkPath(net, True, log_prior)
 
-    def _symmetric(self, train: Part, validation: Part, prior: Floats) -> bool:
-        """Faces are."""
-        return True
+    @property
+    def net(self) -> torch.nn.Module:
+        """The network."""
+        return self.path.net
+
+    def log_scores(self, rows: Album) -> Floats:
+        """`log p̂(s|y)` up to a constant, (n, |S|)."""
+        return self.path.scores(rows)[0] + self.path.log_prior
 
 
 def right_by_edges(release: Stack, faces: Faces) -> float:
-    """How often ridge regression on edges and shades, trained on a release, reads the test images, in percent."""
-    features = np.concatenate([_edges(release, start) for start in range(0, len(release), _AT_ONCE)])
+    """How often ridge regression on edges and shades, trained on a release, reads the test images,
+    in percent.
+    """
+    features = np.concatenate(
+        [_edges(release, start) for start in range(0, len(release), _AT_ONCE)]
+    )
     train = faces.train
-    model = make_pipeline(StandardScaler(), RidgeClassifierCV(_PENALTIES)).fit(features[train], faces.s[train])
+    model = make_pipeline(StandardScaler(), RidgeClassifierCV(_PENALTIES)).fit(
+        features[train], faces.s[train]
+    )
     return 100 * float((model.predict(features[~train]) == faces.s[~train]).mean())
 
 
@@ -74,8 +103,11 @@ def _edges(release: Stack, start: int) -> Floats32:
 
 
 @torch.no_grad()
-def right_unclipped(attacker: Convolutional, faces: Faces, grid: Grid, flags: Bools, seed: int) -> float:
-    """How often a network reads images whose flagged patches have noise of λ = 1, not clipped to bytes, in percent.
+def right_unclipped(
+    attacker: PaperAttacker, faces: Faces, grid: Grid, flags: Bools, seed: int
+) -> float:
+    """How often a network reads images whose flagged patches have noise of λ = 1, not clipped to
+    bytes, in percent.
 
     Args:
         attacker: a network that was trained on clean images.
@@ -84,8 +116,11 @@ def right_unclipped(attacker: Convolutional, faces: Faces, grid: Grid, flags: Bo
         flags: (n, m) which to noise.
         seed: of the noise.
     """
-    generator, right = torch.Generator().manual_seed(seed), 0
-    white = to_input(np.full((1, 1, 1, 1), 255, dtype=np.uint8)).item()  # inputs run from −white to white
+    generator = torch.Generator().manual_seed(seed)
+    right = 0
+    white = to_input(
+        np.full((1, 1, 1, 1), 255, dtype=np.uint8)
+    ).item()  # inputs run from −white to white
     for index in np.array_split(np.arange(len(faces.s)), max(1, -(-len(faces.s) // _AT_ONCE))):
         x = to_input(faces.images.read(index))
         where = torch.from_numpy(np.asarray(grid.spread(flags[index])))[:, None]

@@ -1,7 +1,9 @@
-"""k-anonymity by Mondrian: boxes of at least k rows, cut at medians, each shown as ranges and sets of values.
+"""k-anonymity by Mondrian: boxes of at least k rows, cut at medians, each shown as ranges and sets
+of values.
 
-Greedy strict multidimensional partitioning (LeFevre, DeWitt and Ramakrishnan, 2006), written anew. It does not look at
-the secret. Every released value is true: a range that holds the number, or a set that holds the category.
+Greedy strict multidimensional partitioning (LeFevre, DeWitt and Ramakrishnan, 2006), written anew.
+It does not look at the secret. Every released value is true: a range that holds the number, or a
+set that holds the category.
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ _ANY = "any"
 
 @dataclass(frozen=True, eq=False)
 class _Column:
-    """A column as codes 0 … k−1 in the order in which it may be cut; code −1 stands for a missing value.
+    """A column as codes 0 … k−1 in the order in which it may be cut; code −1 stands for a missing
+    value.
 
     Attributes:
         name: of the column.
@@ -49,40 +52,63 @@ class _Column:
         if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_temporal(kind):
             known = pc.drop_null(pc.unique(column)).sort()
             values = _numbers(known)
-            return cls(name, values, tuple(map(str, known.to_pylist())), True, pa.types.is_integer(kind), missing)
+            return cls(
+                name,
+                values,
+                tuple(map(str, known.to_pylist())),
+                True,
+                pa.types.is_integer(kind),
+                missing,
+            )
         seen = sorted(set(map(str, pc.drop_null(pc.unique(column)).to_pylist())))
         listed = tuple(seen if order is None else order)
         if set(seen) - set(listed):
-            raise LowtideError(f"the order of {name!r} must list every value that occurs; it misses some")
+            raise LowtideError(
+                f"the order of {name!r} must list every value that occurs; it misses some"
+            )
         return cls(name, listed, listed, False, False, missing)
 
     def codes(self, column: pa.ChunkedArray) -> Ints:
-        """(n,) the code of each value: of a number the smallest that is no smaller, of a new category k."""
+        """(n,) the code of each value: of a number the smallest that is no smaller, of a new
+        category k.
+        """
         if self.measured:
             numbers = _numbers(column)
             # A number above all that were seen belongs to the last one's box, which is open.
             place = np.minimum(np.searchsorted(self.values, numbers), len(self.spelt) - 1)
             return np.where(np.isnan(numbers), -1, place)
         known = {value: code for code, value in enumerate(self.spelt)}
-        return np.array([-1 if one is None else known.get(str(one), len(known)) for one in column.to_pylist()], int)
+        return np.array(
+            [-1 if one is None else known.get(str(one), len(known)) for one in column.to_pylist()],
+            int,
+        )
 
     def label(self, first: int, last: int) -> str:
         """What a box shows of this column."""
         if last < 0:
             return "missing"
-        low, high = max(first, 0), len(self.spelt) - 1
+        low = max(first, 0)
+        high = len(self.spelt) - 1
         holds_missing = self.missing and first < 0
         if low == 0 and last >= high and holds_missing == self.missing:
             return _ANY
-        said = self._range(low, last, high) if self.measured else " | ".join(self.spelt[low : last + 1])
+        said = (
+            self._range(low, last, high)
+            if self.measured
+            else " | ".join(self.spelt[low : last + 1])
+        )
         return f"{said} or missing" if holds_missing else said
 
     def _range(self, low: int, last: int, high: int) -> str:
-        """Numbers from the low-th to the last of 0 … high, and all between them; open at either end of all."""
+        """Numbers from the low-th to the last of 0 … high, and all between them; open at either end
+        of all.
+        """
         if low == 0:
             return f"up to {self.spelt[last]}" if last < high else _ANY
         if not self.whole:
-            return f"above {self.spelt[low - 1]}" + (f" to {self.spelt[last]}" if last < high else "")
+            return f"above {self.spelt[low - 1]}" + (
+                f" to {self.spelt[last]}" if last < high else ""
+            )
         start = str(int(np.asarray(self.values)[low - 1]) + 1)
         if last >= high:
             return f"{start} or more"
@@ -96,7 +122,8 @@ class FittedMondrian:
     Attributes:
         columns: the quasi-identifiers.
         boxes: of each leaf the codes that it holds, column by column.
-        cuts: (nodes, 4) the tree: column, last code to the left, the two branches; a leaf is (−1, its number, 0, 0).
+        cuts: (nodes, 4) the tree: column, last code to the left, the two branches; a leaf is (−1,
+            its number, 0, 0).
     """
 
     columns: tuple[_Column, ...]
@@ -107,7 +134,8 @@ class FittedMondrian:
         """(n,) the box of each row."""
         table = _arrow(frame)
         codes = np.column_stack([one.codes(table.column(one.name)) for one in self.columns])
-        cuts, at = self.cuts, np.zeros(len(codes), dtype=np.intp)
+        cuts = self.cuts
+        at = np.zeros(len(codes), dtype=np.intp)
         while (inner := cuts[at, 0] >= 0).any():
             rows = np.flatnonzero(inner)
             column, last, left, right = cuts[at[rows]].T
@@ -115,11 +143,13 @@ class FittedMondrian:
         return np.asarray(cuts[at, 1])
 
     def transform(self, frame: Any) -> pa.Table:
-        """Rows with their quasi-identifiers as ranges and sets; a value that no box holds is missing.
+        """Rows with their quasi-identifiers as ranges and sets; a value that no box holds is
+        missing.
 
         Rows other than those the boxes were found on can be fewer than k in a box.
         """
-        table, leaf = _arrow(frame), self.leaves(frame)
+        table = _arrow(frame)
+        leaf = self.leaves(frame)
         for j, one in enumerate(self.columns):
             shown = np.array([one.label(*box[j]) for box in self.boxes], dtype=object)[leaf]
             codes = one.codes(table.column(one.name))
@@ -136,7 +166,8 @@ class Mondrian:
     Attributes:
         k: the fewest rows of a box.
         columns: the quasi-identifiers, all columns by default; the others are released as they are.
-        orders: categories of a column in the order in which they may be cut; by name where none is given.
+        orders: categories of a column in the order in which they may be cut; by name where none is
+            given.
     """
 
     k: int
@@ -147,7 +178,9 @@ class Mondrian:
         """Find boxes for the rows of a data frame of any library."""
         table = _arrow(frame)
         if table.num_rows < count("k", self.k, 1):
-            raise LowtideError(f"k is {self.k}, but there are {table.num_rows} rows; give more rows or a smaller k")
+            raise LowtideError(
+                f"k is {self.k}, but there are {table.num_rows} rows; give more rows or a smaller k"
+            )
         names = table.column_names if self.columns is None else list(self.columns)
         if absent := [name for name in names if name not in table.column_names]:
             raise LowtideError(f"the table has no column {absent[0]!r}; name columns it has")
@@ -171,8 +204,12 @@ class Mondrian:
             column, last = found
             left = codes[rows, column] <= last
             first, end = box[column]
-            work.append((rows[left], (*box[:column], (first, last), *box[column + 1 :]), len(cuts), 0))
-            work.append((rows[~left], (*box[:column], (last + 1, end), *box[column + 1 :]), len(cuts), 1))
+            work.append(
+                (rows[left], (*box[:column], (first, last), *box[column + 1 :]), len(cuts), 0)
+            )
+            work.append(
+                (rows[~left], (*box[:column], (last + 1, end), *box[column + 1 :]), len(cuts), 1)
+            )
             cuts.append([column, last, 0, 0])
         return FittedMondrian(columns, tuple(boxes), np.array(cuts))
 
@@ -182,7 +219,9 @@ class Mondrian:
 
 
 def _cut(codes: Ints, spans: Ints, k: int) -> tuple[int, int] | None:
-    """The column to cut and the last code to the left, nearest to the median; `None` where no cut leaves k rows."""
+    """The column to cut and the last code to the left, nearest to the median; `None` where no cut
+    leaves k rows.
+    """
     widths = np.ptp(codes, axis=0) / spans
     for column in np.argsort(-widths, kind="stable"):
         if widths[column] == 0:
@@ -191,7 +230,9 @@ def _cut(codes: Ints, spans: Ints, k: int) -> tuple[int, int] | None:
         below = np.cumsum(number)[:-1]
         allowed = np.flatnonzero((below >= k) & (len(codes) - below >= k))
         if len(allowed):
-            return int(column), int(values[allowed[np.abs(2 * below[allowed] - len(codes)).argmin()]])
+            return int(column), int(
+                values[allowed[np.abs(2 * below[allowed] - len(codes)).argmin()]]
+            )
     return None
 
 

@@ -1,6 +1,8 @@
-"""Other ways to make a table independent of a secret: repair of each column by itself, and synthetic rows.
+"""Other ways to make a table independent of a secret: repair of each column by itself, and
+synthetic rows.
 
-Both read and write the columns of a table as redraw does: categories, numbers and dates, missing values.
+Both read and write the columns of a table as redraw does: categories, numbers and dates, missing
+values.
 """
 
 from __future__ import annotations
@@ -21,9 +23,10 @@ _ROOM = 0x52455041  # keeps the seeds of this room apart from those of data and 
 def repair(table: pa.Table, secret: Ints, *, seed: int = 0) -> pa.Table:
     """Give every column the same law in all classes: repair of disparate impact, column by column.
 
-    A number becomes the pooled quantile of its rank within its class (Feldman and others, 2015); equal numbers share
-    their ranks at random, so that the laws agree exactly. A category, or a missing value, is kept as often as its share
-    in the class allows, and otherwise drawn from what the class lacks. What columns tell together stays.
+    A number becomes the pooled quantile of its rank within its class (Feldman and others, 2015);
+    equal numbers share their ranks at random, so that the laws agree exactly. A category, or a
+    missing value, is kept as often as its share in the class allows, and otherwise drawn from what
+    the class lacks. What columns tell together stays.
 
     Args:
         table: n rows without the secret.
@@ -43,12 +46,13 @@ def repair(table: pa.Table, secret: Ints, *, seed: int = 0) -> pa.Table:
 
 
 def synthesise(table: pa.Table, groups: Ints, *, seed: int = 0) -> pa.Table:
-    """A synthetic row for every row, from the law of its group: each column by a tree over those before it.
+    """A synthetic row for every row, from the law of its group: each column by a tree over those
+    before it.
 
     Args:
         table: n rows without the secret.
-        groups: (n,) the group of each row, from whose rows its synthetic one is learnt: the class of the secret, or one
-            group for all.
+        groups: (n,) the group of each row, from whose rows its synthetic one is learnt: the class
+            of the secret, or one group for all.
         seed: of trees and draws.
     """
     coded, codes = _coded(table)
@@ -71,7 +75,9 @@ def _coded(table: pa.Table) -> tuple[tuple[CodedColumn, ...], Floats]:
     return coded, codes_of(coded, table)
 
 
-def _written(coded: tuple[CodedColumn, ...], table: pa.Table, before: Floats, after: Floats) -> pa.Table:
+def _written(
+    coded: tuple[CodedColumn, ...], table: pa.Table, before: Floats, after: Floats
+) -> pa.Table:
     same = (before == after) | (np.isnan(before) & np.isnan(after))
     written: pa.Table = write_codes(coded, table, RedrawnRows(after, ~same, np.zeros(len(after))))
     return written
@@ -80,7 +86,8 @@ def _written(coded: tuple[CodedColumn, ...], table: pa.Table, before: Floats, af
 def _recategorised(column: Floats, secret: Ints, rng: np.random.Generator) -> Floats:
     """A column of categories with the same law in every class; the missing value is one of them."""
     values, place = np.unique(column, return_inverse=True)
-    place, result = place.ravel(), column.copy()
+    place = place.ravel()
+    result = column.copy()
     pooled = np.bincount(place, minlength=len(values)) / len(place)
     for s in np.unique(secret):
         rows = np.flatnonzero(secret == s)
@@ -88,7 +95,9 @@ def _recategorised(column: Floats, secret: Ints, rng: np.random.Generator) -> Fl
         lacking = np.maximum(pooled - own, 0.0)
         if lacking.sum() > 0:
             lost = rows[rng.random(len(rows)) * own[place[rows]] > pooled[place[rows]]]
-            result[lost] = values[rng.choice(len(values), size=len(lost), p=lacking / lacking.sum())]
+            result[lost] = values[
+                rng.choice(len(values), size=len(lost), p=lacking / lacking.sum())
+            ]
     return result
 
 

@@ -1,29 +1,31 @@
-"""Lowtide: which features of your data give a secret away; hide just those, and attack what is left.
+"""Lowtide: which features of your data give a secret away; hide just those, and attack what is
+left.
 
-Names are imported when they are used, so that `import lowtide` loads neither torch nor scikit-learn.
+Names are imported when they are used, so that `import lowtide` loads neither torch nor
+scikit-learn.
 """
 
 import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from lowtide.density.artefact import Density
-    from lowtide.density.tide import TIDE
     from lowtide.disclose.budget import Budget
     from lowtide.disclose.card import ReleaseCard
     from lowtide.disclose.obfuscator import Obfuscator
     from lowtide.disclose.plan_file import Plan
     from lowtide.errors import LowtideError
+    from lowtide.estimate.density import Density
+    from lowtide.estimate.tide import TIDE
     from lowtide.interface import Attack, Estimate, Guarantee
     from lowtide.verbs import audit, plan, release, scan, verify
     from lowtide.warning import warn
 
 __version__ = "0.1.0"
 _HOMES = {
-    "TIDE": "lowtide.density.tide",
+    "TIDE": "lowtide.estimate.tide",
     "Attack": "lowtide.interface",
     "Budget": "lowtide.disclose.budget",
-    "Density": "lowtide.density.artefact",
+    "Density": "lowtide.estimate.density",
     "Estimate": "lowtide.interface",
     "Guarantee": "lowtide.interface",
     "LowtideError": "lowtide.errors",

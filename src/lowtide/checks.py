@@ -33,7 +33,9 @@ def real(name: str, value: ArrayLike) -> Floats:
     try:
         array = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise LowtideError(f"{name} must be a number or an array of numbers, got {type(value).__name__}") from error
+        raise LowtideError(
+            f"{name} must be a number or an array of numbers, got {type(value).__name__}"
+        ) from error
     if np.isnan(array).any():
         raise LowtideError(f"{name} contains NaN; every entry must be a number")
     return array
@@ -61,11 +63,15 @@ def within(
         hint: what to do instead, appended to the message.
     """
     array = real(name, value)
-    bad = (array <= low if low_open else array < low) | (array >= high if high_open else array > high)
+    bad = (array <= low if low_open else array < low) | (
+        array >= high if high_open else array > high
+    )
     if bad.any():
         interval = f"{'(' if low_open else '['}{low:.6g}, {high:.6g}{')' if high_open else ']'}"
         offender = float(array[bad].flat[0])
-        raise LowtideError(f"{name} must lie in {interval}, got {offender!r}" + (f"; {hint}" if hint else ""))
+        raise LowtideError(
+            f"{name} must lie in {interval}, got {offender!r}" + (f"; {hint}" if hint else "")
+        )
     return array
 
 
@@ -100,17 +106,23 @@ def probabilities(name: str, value: ArrayLike) -> Floats:
         raise LowtideError(f"{name} must be a list of probabilities, got a single number")
     total = array.sum(axis=-1)
     if not np.allclose(total, 1.0, rtol=0.0, atol=_ROUNDING):
-        raise LowtideError(f"{name} must sum to 1 along its last axis, got a sum of {float(np.ravel(total)[0])!r}")
+        raise LowtideError(
+            f"{name} must sum to 1 along its last axis, got a sum of {float(np.ravel(total)[0])!r}"
+        )
     return array
 
 
 def check_shape(name: str, shape: tuple[int, ...], *allowed: Shape) -> None:
-    """Refuse an array whose shape is none of those allowed; an axis given as a text may have any length."""
+    """Refuse an array whose shape is none of those allowed; an axis given as a text may have any
+    length.
+    """
     if not any(_fits(shape, one) for one in allowed):
         raise LowtideError(f"{name} must have shape {_either(allowed)}, got {shape}")
 
 
-def check_rows(name: str, shape: tuple[int, ...], n: int, rows: str = "rows", *, flat: bool = False) -> None:
+def check_rows(
+    name: str, shape: tuple[int, ...], n: int, rows: str = "rows", *, flat: bool = False
+) -> None:
     """Refuse an array that does not go with n rows.
 
     Args:
@@ -122,15 +134,20 @@ def check_rows(name: str, shape: tuple[int, ...], n: int, rows: str = "rows", *,
     """
     if shape[:1] != (n,) or (flat and len(shape) > 1):
         raise LowtideError(
-            f"there are {n} {rows} and {name} has shape {shape}; they must match: give one value for each"
+            f"there are {n} {rows} and {name} has shape {shape}; they must match: give one value"
+            " for each"
         )
 
 
 def booleans(name: str, value: ArrayLike, *allowed: Shape) -> Bools:
-    """Return `value` as booleans of one of the shapes allowed; an axis given as a text may have any length."""
+    """Return `value` as booleans of one of the shapes allowed; an axis given as a text may have any
+    length.
+    """
     array = np.asarray(value)
     if array.dtype != np.bool_ or not any(_fits(array.shape, one) for one in allowed):
-        raise LowtideError(f"{name} must be booleans of shape {_either(allowed)}, got {array.dtype} {array.shape}")
+        raise LowtideError(
+            f"{name} must be booleans of shape {_either(allowed)}, got {array.dtype} {array.shape}"
+        )
     return array
 
 
@@ -140,19 +157,26 @@ def class_codes(name: str, value: ArrayLike, n: int, classes: int) -> Labels:
     check_rows(name, array.shape, n, flat=True)
     if array.dtype.kind not in "iu" or (n and (array.min() < 0 or array.max() >= classes)):
         raise LowtideError(
-            f"{name} must hold whole numbers from 0 to {classes - 1}, one per row; encode the secret first"
+            f"{name} must hold whole numbers from 0 to {classes - 1}, one per row; encode the"
+            " secret first"
         )
     return array
 
 
 def _fits(shape: tuple[int, ...], allowed: Shape) -> bool:
-    return len(shape) == len(allowed) and all(isinstance(b, str) or a == b for a, b in zip(shape, allowed, strict=True))
+    return len(shape) == len(allowed) and all(
+        isinstance(b, str) or a == b for a, b in zip(shape, allowed, strict=True)
+    )
 
 
 def _either(allowed: tuple[Shape, ...]) -> str:
-    return " or ".join(f"({', '.join(map(str, one))}{',' if len(one) == 1 else ''})" for one in allowed)
+    return " or ".join(
+        f"({', '.join(map(str, one))}{',' if len(one) == 1 else ''})" for one in allowed
+    )
 
 
 def limit_of(value: Any) -> float:
-    """A limit that was read from a file, 0 or more; with NaN or a negative one something else would be hidden."""
+    """A limit that was read from a file, 0 or more; with NaN or a negative one something else would
+    be hidden.
+    """
     return float(within("a limit", float(value), 0.0, np.inf))

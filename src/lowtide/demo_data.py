@@ -1,4 +1,5 @@
-"""Data that comes with Lowtide, to try it on: a survey, drawn faces, generated posts. A process of its own makes it.
+"""Data that comes with Lowtide, to try it on: a survey, drawn faces, generated posts. A process of
+its own makes it.
 
 `python -m lowtide.demo_data NAME FOLDER` writes it there.
 """
@@ -11,7 +12,10 @@ from typing import NamedTuple
 from lowtide.errors import LowtideError
 from lowtide.files import whole_path
 
-_PEOPLE, _POSTS_EACH, _FACES, _SIDE = 80, 12, 600, 32
+_PEOPLE = 80
+_POSTS_EACH = 12
+_FACES = 600
+_SIDE = 32
 
 
 class DemoData(NamedTuple):
@@ -23,9 +27,13 @@ class DemoData(NamedTuple):
 
 
 DEMOS = {
-    "election": DemoData("A survey before an election: who would vote for whom (944 people)", "tables", "survey.csv"),
+    "election": DemoData(
+        "A survey before an election: who would vote for whom (944 people)", "tables", "survey.csv"
+    ),
     "faces": DemoData("Drawn faces: who smiles (600 images)", "images", "faces"),
-    "posts": DemoData("Posts of people from the coast and from the hills (960 posts)", "texts", "posts.csv"),
+    "posts": DemoData(
+        "Posts of people from the coast and from the hills (960 posts)", "texts", "posts.csv"
+    ),
 }
 
 
@@ -39,19 +47,21 @@ def make_demo(name: str, folder: Path) -> Path:
 
 
 def _election(place: Path) -> None:
-    from lowtide.table_files.survey import write_survey  # noqa: PLC0415 - imports pyarrow, as below NumPy
+    from lowtide.table_files.survey import write_survey  # it imports pyarrow
 
     write_survey(place)
 
 
 def _faces(place: Path) -> None:
-    import numpy as np  # noqa: PLC0415
-    from PIL import Image  # noqa: PLC0415
+    import numpy as np
+    from PIL import Image
 
-    from lowtide.worlds.faces import drawn_faces  # noqa: PLC0415
+    from lowtide.worlds.faces import drawn_faces
 
     faces, smiles = drawn_faces(_SIDE).sample(_FACES, seed=0)
-    pixels = (np.clip(np.asarray(faces), 0, 1) * 255).astype(np.uint8).reshape(_FACES, _SIDE, _SIDE, 3)
+    pixels = (
+        (np.clip(np.asarray(faces), 0, 1) * 255).astype(np.uint8).reshape(_FACES, _SIDE, _SIDE, 3)
+    )
     with whole_path(place) as made:
         made.mkdir()
         with (made / "metadata.csv").open("w", newline="", encoding="utf-8") as file:
@@ -82,16 +92,42 @@ _HOME = (
     "took the kids {place}, {sight}",
 )
 _THINGS = (
-    "the tax forms", "my new bike", "the match", "that series", "gardening", "the bread recipe", "exams", "the meeting",
-    "the concert", "a good book", "the dishes", "work", "chess", "the election", "my old laptop", "the neighbours",
+    "the tax forms", "my new bike", "the match", "that series", "gardening",
+    "the bread recipe", "exams", "the meeting",
+    "the concert", "a good book", "the dishes", "work", "chess", "the election",
+    "my old laptop", "the neighbours",
 )  # fmt: skip
 _PLACES = {
-    "coast": ("by the harbour", "on the beach", "down at the pier", "along the cliffs", "near the lighthouse"),
-    "hills": ("up the ridge", "on the old trail", "by the cabin", "through the pines", "near the summit"),
+    "coast": (
+        "by the harbour",
+        "on the beach",
+        "down at the pier",
+        "along the cliffs",
+        "near the lighthouse",
+    ),
+    "hills": (
+        "up the ridge",
+        "on the old trail",
+        "by the cabin",
+        "through the pines",
+        "near the summit",
+    ),
 }
 _SIGHTS = {
-    "coast": ("the tide was out", "gulls everywhere", "the ferry came late", "surf was high", "fog over the water"),
-    "hills": ("fresh snow", "deer in the meadow", "the valley in fog", "not a soul around", "frost on the grass"),
+    "coast": (
+        "the tide was out",
+        "gulls everywhere",
+        "the ferry came late",
+        "surf was high",
+        "fog over the water",
+    ),
+    "hills": (
+        "fresh snow",
+        "deer in the meadow",
+        "the valley in fog",
+        "not a soul around",
+        "frost on the grass",
+    ),
 }
 _FOODS = {
     "coast": ("mussels", "fish soup", "grilled sardines", "ice cream"),
@@ -101,19 +137,29 @@ _FOODS = {
 
 def _posts(place: Path) -> None:
     """Posts by templates: most of them say nothing of where their writer lives, some do."""
-    import numpy as np  # noqa: PLC0415
+    import numpy as np
 
     rng = np.random.default_rng(0)
     written: set[str] = set()
 
     def sentence(home: str) -> str:
-        home = home if rng.random() < 0.9 else ("hills" if home == "coast" else "coast")  # people travel
+        if rng.random() >= 0.9:  # people travel
+            home = "hills" if home == "coast" else "coast"
         template = str(rng.choice(_HOME if rng.random() < 0.45 else _EVERYBODY))
-        words = {"thing": _THINGS, "place": _PLACES[home], "sight": _SIGHTS[home], "food": _FOODS[home]}
-        return template.format(**{name: str(rng.choice(choices)) for name, choices in words.items()})
+        words = {
+            "thing": _THINGS,
+            "place": _PLACES[home],
+            "sight": _SIGHTS[home],
+            "food": _FOODS[home],
+        }
+        return template.format(
+            **{name: str(rng.choice(choices)) for name, choices in words.items()}
+        )
 
     def one(home: str) -> str:
-        """Two sentences that nobody has written: copies would tie their writers to each other in every split."""
+        """Two sentences that nobody has written: copies would tie their writers to each other in
+        every split.
+        """
         while (text := f"{sentence(home)}. {sentence(home)}") in written:
             pass
         written.add(text)
@@ -124,7 +170,9 @@ def _posts(place: Path) -> None:
     with place.open("w", newline="", encoding="utf-8") as file:
         rows = csv.writer(file)
         rows.writerow(["post", "author", "home"])
-        rows.writerows(posted[k] for k in rng.permutation(len(posted)))  # in turn, their order would tell the home
+        rows.writerows(
+            posted[k] for k in rng.permutation(len(posted))
+        )  # in turn, their order would tell the home
 
 
 if __name__ == "__main__":

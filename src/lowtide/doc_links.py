@@ -6,7 +6,9 @@ _PAGE = "reference/api.html#{estimator_module}.{estimator_name}"
 
 
 def site() -> str | None:
-    """The address of the documentation that the installed distribution names as its project URL `Documentation`."""
+    """The address of the documentation that the installed distribution names as its project URL
+    `Documentation`.
+    """
     try:
         named = metadata.metadata("lowtide").get_all("Project-URL") or []
     except metadata.PackageNotFoundError:
@@ -16,7 +18,9 @@ def site() -> str | None:
 
 
 class Documented:
-    """A mixin of estimators, before `BaseEstimator`: the link of their diagrams, none where no site is named."""
+    """A mixin of estimators, before `BaseEstimator`: the link of their diagrams, none where no site
+    is named.
+    """
 
     _doc_link_module = "lowtide"
 

@@ -1,9 +1,10 @@
 """`LowtideError`, and notes for a person. Light: the command line imports it before anything else.
 
-A message says what was given, what is allowed and, where there is one, the remedy. It quotes parameters,
-never data: a value of the user's table does not belong in an error message.
+A message says what was given, what is allowed and, where there is one, the remedy. It quotes
+parameters, never data: a value of the user's table does not belong in an error message.
 
-A note is what a person should know beside the results: a warning of one category, which the command line prints.
+A note is what a person should know beside the results: a warning of one category, which the command
+line prints.
 """
 
 import warnings
@@ -17,7 +18,9 @@ class LowtideError(ValueError):
 
 
 class LowtideTypeError(LowtideError, TypeError):
-    """The same for a value of the wrong type, where Python and scikit-learn expect a `TypeError`."""
+    """The same for a value of the wrong type, where Python and scikit-learn expect a
+    `TypeError`.
+    """
 
 
 def one_of(name: str, value: Choice, allowed: tuple[Choice, ...]) -> Choice:
@@ -28,7 +31,9 @@ def one_of(name: str, value: Choice, allowed: tuple[Choice, ...]) -> Choice:
 
 
 class LowtideNote(UserWarning):
-    """Something to know before believing the rest. It quotes names and counts, never a value of the data."""
+    """Something to know before believing the rest. It quotes names and counts, never a value of the
+    data.
+    """
 
 
 def note(text: str) -> None:

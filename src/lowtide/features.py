@@ -14,7 +14,8 @@ from lowtide.types import Bools, Ints
 class Features:
     """A partition of the columns into m features, in the order in which they are released.
 
-    One integer per column describes columns of tables (with their one-hot columns), patches of images, and terms.
+    One integer per column describes columns of tables (with their one-hot columns), patches of
+    images, and terms.
 
     Attributes:
         groups: (columns,) the feature each column belongs to, 0 … m−1, none left out.
@@ -27,13 +28,16 @@ class Features:
     def __post_init__(self) -> None:
         groups = np.array(self.groups)
         if groups.ndim != 1 or not np.issubdtype(groups.dtype, np.integer):
-            raise LowtideError(f"groups must be one whole number per column, got {groups.dtype} {groups.shape}")
+            raise LowtideError(
+                f"groups must be one whole number per column, got {groups.dtype} {groups.shape}"
+            )
         used = np.zeros(len(self.names), dtype=bool)
         inside = groups.size > 0 and groups.min() >= 0 and groups.max() < len(used)
         used[groups if inside else ()] = True
         if not inside or not used.all():
             raise LowtideError(
-                f"groups must use every number from 0 to {len(self.names) - 1} (one per name) and no other"
+                f"groups must use every number from 0 to {len(self.names) - 1} (one per name) and"
+                " no other"
             )
         groups = groups.astype(np.intp)
         groups.flags.writeable = False
@@ -43,7 +47,11 @@ class Features:
         return len(self.names)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Features) and self.names == other.names and np.array_equal(self.groups, other.groups)
+        return (
+            isinstance(other, Features)
+            and self.names == other.names
+            and np.array_equal(self.groups, other.groups)
+        )
 
     def __hash__(self) -> int:
         return hash((self.names, self.groups.tobytes()))
@@ -67,15 +75,18 @@ def one_per_column(names: int | Sequence[str]) -> Features:
 def patches(height: int, width: int, size: int, *, channels: int = 3) -> Features:
     """Cut an image into patches of size × size pixels, numbered row by row from the upper left.
 
-    Columns are the pixels row by row, the channels of a pixel side by side. Patches at the right and lower
-    edge are smaller where `size` does not divide the image.
+    Columns are the pixels row by row, the channels of a pixel side by side. Patches at the right
+    and lower edge are smaller where `size` does not divide the image.
     """
     count("height", height, 1)
     count("width", width, 1)
     count("channels", channels, 1)
     count("size", size, 1, max(height, width))
     across = -(-width // size)
-    rows, columns = np.arange(height) // size, np.arange(width) // size
+    rows = np.arange(height) // size
+    columns = np.arange(width) // size
     groups = np.repeat((rows[:, None] * across + columns[None, :]).ravel(), channels)
-    names = tuple(f"patch {row},{column}" for row in range(-(-height // size)) for column in range(across))
+    names = tuple(
+        f"patch {row},{column}" for row in range(-(-height // size)) for column in range(across)
+    )
     return Features(groups, names)

@@ -4,6 +4,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import re
 import secrets
 import shutil
 import stat
@@ -15,8 +16,10 @@ from typing import IO, Self
 from lowtide.errors import LowtideError
 from lowtide.places import refuse_url
 
-PRIVATE = 0o600  # rights of a file that stays inside: plans, keys, and lists of what was hidden where
-_PRIVATE_FOLDER = 0o700
+PRIVATE = (
+    0o600  # rights of a file that stays inside: plans, keys, and lists of what was hidden where
+)
+PRIVATE_FOLDER = 0o700
 _NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS)  # of file systems that have none
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _ELSEWHERE = "choose a folder that exists and is writable, or another name"
@@ -30,20 +33,26 @@ def cannot_write(path: str | os.PathLike[str], error: OSError) -> LowtideError:
 
 
 @contextlib.contextmanager
-def whole_file(path: str | os.PathLike[str], *, rights: int | None = None, new: bool = False) -> Iterator[IO[bytes]]:
-    """A file to write bytes to, which appears under its name when the block ends without an exception.
+def whole_file(
+    path: str | os.PathLike[str], *, rights: int | None = None, new: bool = False
+) -> Iterator[IO[bytes]]:
+    """A file to write bytes to, which appears under its name when the block ends without an
+    exception.
 
-    Until then it is a hidden file of the same folder, which vanishes on any exception. Exceptions of the block itself
-    are passed on as they are.
+    Until then it is a hidden file of the same folder, which vanishes on any exception. Exceptions
+    of the block itself are passed on as they are.
 
     Args:
         path: the file; an older one is replaced, and a link is followed.
-        rights: of the file; by default those of the file that is replaced, or what the umask leaves.
+        rights: of the file; by default those of the file that is replaced, or what the umask
+            leaves.
         new: refuse to replace anything.
     """
     place = _target(path)
     if place.is_dir():
-        raise LowtideError(f"cannot write {os.fspath(path)}: it is a folder; give the name of a file")
+        raise LowtideError(
+            f"cannot write {os.fspath(path)}: it is a folder; give the name of a file"
+        )
     try:
         partial, file = _open_partial(place, PRIVATE if rights is not None else 0o666)
     except OSError as error:
@@ -61,17 +70,104 @@ def whole_file(path: str | os.PathLike[str], *, rights: int | None = None, new: 
 
 
 def _target(path: str | os.PathLike[str]) -> Path:
-    """Where something is written, with links followed; refuses a URL."""
+    """Where something is written, with links followed; refuses a URL, and what no file can
+    replace.
+    """
     refuse_url("what is to be written", path)
+    refuse_special("what is to be written", path)
     return Path(os.path.realpath(path))
 
 
+def refuse_special(what: str, path: str | os.PathLike[str]) -> None:
+    """Refuse to write where a pipe, a socket, a device or a loop of links stands: a file would take
+    its place.
+
+    Args:
+        what: is to be written there, for the message.
+        path: where.
+    """
+    try:
+        mode = Path(path).stat().st_mode
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise LowtideError(
+                f"{what}: {os.fspath(path)} is a link that leads to itself; remove it"
+            ) from error
+        return  # nothing stands there, or whoever writes says what is wrong with it
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        raise LowtideError(
+            f"{what}: {os.fspath(path)} is a pipe, a socket or a device, which a file would"
+            " replace; name a file or a folder"
+        )
+
+
 def _open_partial(place: Path, rights: int) -> tuple[Path, IO[bytes]]:
-    """A new hidden file beside `place`; the system takes from its rights what the umask says."""
+    """A new hidden file beside `place`; the system takes from its rights what the umask says.
+
+    It is locked as long as it is open. What killed processes left behind is removed first.
+    """
+    _sweep(place.parent, place.name)
     while True:
         partial = place.with_name(f".{place.name}.{secrets.token_hex(4)}.part")
         with contextlib.suppress(FileExistsError):
-            return partial, os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, rights), "wb")
+            handle = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, rights)
+            if _hold(handle, partial):
+                return partial, os.fdopen(handle, "wb")
+            os.close(handle)
+
+
+@contextlib.contextmanager
+def _hidden_folder(target: Path, parent: Path) -> Iterator[Path]:
+    """A new hidden folder for what is to appear at `target`, locked and removed with the block.
+
+    What killed processes left behind is removed first.
+    """
+    _sweep(parent, target.name)
+    while True:
+        folder = Path(tempfile.mkdtemp(dir=parent, prefix=f".{target.name}.", suffix=".part"))
+        handle = os.open(folder, os.O_RDONLY)
+        if _hold(handle, folder):
+            break
+        os.close(handle)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        os.close(handle)
+
+
+def _hold(handle: int, place: Path) -> bool:
+    """Lock what was just made until its handle is closed; `False` where it was swept away in
+    between.
+    """
+    with contextlib.suppress(
+        OSError
+    ):  # of a file system without locks, where nothing is swept either
+        fcntl.flock(handle, fcntl.LOCK_EX)
+    try:
+        return os.path.samestat(os.fstat(handle), place.stat())
+    except FileNotFoundError:
+        return False
+
+
+def _sweep(parent: Path, name: str) -> None:
+    """Remove the hidden files and folders that killed processes left while they wrote `name`.
+
+    Those that a process still writes are locked, and stay.
+    """
+    left = re.compile(rf"\.{re.escape(name)}\.[0-9a-z_]{{8}}\.part")
+    try:
+        places = [place for place in parent.iterdir() if left.fullmatch(place.name)]
+    except OSError:
+        return  # whoever writes there says what is wrong with it
+    for place in places:
+        with contextlib.suppress(OSError):
+            handle = os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(place) if place.is_dir() else place.unlink()
+            finally:
+                os.close(handle)
 
 
 def _commit(file: IO[bytes], partial: Path, place: Path, rights: int | None, new: bool) -> None:
@@ -123,7 +219,11 @@ def _rights(place: Path) -> int | None:
 
 
 def write_whole(
-    path: str | os.PathLike[str], content: str | bytes, *, rights: int | None = None, new: bool = False
+    path: str | os.PathLike[str],
+    content: str | bytes,
+    *,
+    rights: int | None = None,
+    new: bool = False,
 ) -> Path:
     """Write a file that no reader ever sees half of.
 
@@ -147,46 +247,50 @@ def write_whole(
 
 @contextlib.contextmanager
 def whole_path(path: str | os.PathLike[str], *, replace: bool = False) -> Iterator[Path]:
-    """A path at which the block makes a file or folder; it is moved to `path` when the block ends without an exception.
+    """A path at which the block makes a file or folder; it is moved to `path` when the block ends
+    without an exception.
 
-    Until then it lies in a hidden folder beside `path`, which vanishes in any case. Exceptions of the block itself are
-    passed on as they are.
+    Until then it lies in a hidden folder beside `path`, which vanishes in any case. Exceptions of
+    the block itself are passed on as they are.
 
     Args:
         path: where it is to appear, within a folder that exists.
-        replace: whether what stands at `path` may go. A folder is moved aside and removed once the new one is in place,
-            so that an interruption never leaves less than one whole folder.
+        replace: whether what stands at `path` may go. A folder is moved aside and removed once the
+            new one is in place, so that an interruption never leaves less than one whole folder.
     """
     # `--save .` names the working folder; only its full path can be moved.
     target = _target(path)
-    try:
-        work = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part"))
-    except OSError as error:
-        raise cannot_write(path, error) from error
-    old, made = work / "old", work / target.name
-    try:
-        yield made
+    with contextlib.ExitStack() as stack:
         try:
-            if replace and target.is_dir():
-                target.rename(old)
-            made.rename(target)
+            work = stack.enter_context(_hidden_folder(target, target.parent))
         except OSError as error:
             raise cannot_write(path, error) from error
-    finally:
-        if old.exists() and not target.exists():
-            old.rename(target)
-        shutil.rmtree(work, ignore_errors=True)
+        old = work / "old"
+        made = work / target.name
+        try:
+            yield made
+            try:
+                if replace and target.is_dir():
+                    target.rename(old)
+                made.rename(target)
+            except OSError as error:
+                raise cannot_write(path, error) from error
+        finally:
+            if old.exists() and not target.exists():
+                old.rename(target)
 
 
 class Staging:
     """The files of a release, put in place together; a context manager.
 
-    Until `commit` they lie in hidden folders beside their places, which vanish in any case. At no moment does new data
-    stand beside a card, or a list of changes, that is not its own: these are taken away first, then the data is put in
-    place, then what belongs to it. An exception before the data is in place brings everything back as it was; after
-    that, the rest is put in place nevertheless. A process that is killed in between leaves data without a card.
+    Until `commit` they lie in hidden folders beside their places, which vanish in any case. At no
+    moment does new data stand beside a card, or a list of changes, that is not its own: these are
+    taken away first, then the data is put in place, then what belongs to it. An exception before
+    the data is in place brings everything back as it was; after that, the rest is put in place
+    nevertheless. A process that is killed in between leaves data without a card.
 
     Only one release at a time may write to a target; the lock goes with the process that holds it.
+    What killed releases left behind is removed when the next one starts.
 
     Args:
         target: the data, a file or a folder.
@@ -202,11 +306,14 @@ class Staging:
 
     def __enter__(self) -> Self:
         self._stack.enter_context(_locked(self._target))
+        _sweep(self._target.parent, self._target.name)
         return self
 
     def __call__(self, path: str | os.PathLike[str], *, new: bool = False) -> Path:
-        """Where to write what is to appear at `path`; with `new`, only where nothing stands there."""
-        place = Path(os.path.realpath(path))
+        """Where to write what is to appear at `path`; with `new`, only where nothing stands
+        there.
+        """
+        place = _target(path)
         if place not in self._staged:
             try:
                 folder = self._folder(place.parent) / secrets.token_hex(4)
@@ -262,9 +369,7 @@ class Staging:
 
     def _folder(self, parent: Path) -> Path:
         if parent not in self._work:
-            work = Path(tempfile.mkdtemp(dir=parent, prefix=f".{self._target.name}.", suffix=".part"))
-            self._stack.callback(shutil.rmtree, work, ignore_errors=True)
-            self._work[parent] = work
+            self._work[parent] = self._stack.enter_context(_hidden_folder(self._target, parent))
         return self._work[parent]
 
     def __exit__(self, *_: object) -> None:
@@ -279,11 +384,12 @@ def _narrow(path: Path, rights: int | None) -> None:
 
 @contextlib.contextmanager
 def _locked(target: Path) -> Iterator[None]:
-    """Hold the lock of a target: a hidden file beside it, that the system frees when its process ends, however.
+    """Hold the lock of a target: a hidden file beside it, that the system frees when its process
+    ends, however.
 
-    Targets that differ in their suffix share it, as they share the name of their card.
+    A card is under the lock of its release, so that none is reviewed while it is replaced.
     """
-    place = target.with_name(f".{target.name.split('.')[0]}.lock")
+    place = target.with_name(f".{target.name.removesuffix('.card.json')}.lock")
     try:
         handle = _lock(place)
     except BlockingIOError as error:
@@ -330,7 +436,8 @@ def write_folder(
         path: the folder; folders above it are made.
         files: what to put into it, by file name: text (written as UTF-8) or bytes.
         ours: whether an existing folder carries Lowtide's format mark.
-        names: all file names that a folder of this kind may hold; a folder with any other entry is not replaced.
+        names: all file names that a folder of this kind may hold; a folder with any other entry is
+            not replaced.
         private: whether only its owner may read it.
 
     Returns:
@@ -340,43 +447,54 @@ def write_folder(
     try:
         _target(path).parent.mkdir(parents=True, exist_ok=True)
         with whole_path(path, replace=True) as made:
-            made.mkdir(_PRIVATE_FOLDER if private else 0o777)
+            made.mkdir(PRIVATE_FOLDER if private else 0o777)
             for name, content in files.items():
                 (made / name).touch(PRIVATE if private else 0o666, exist_ok=False)
-                (made / name).write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
+                (made / name).write_bytes(
+                    content.encode("utf-8") if isinstance(content, str) else content
+                )
     except OSError as error:
         raise cannot_write(path, error) from error
     return path
 
 
 def check_replaceable(path: Path, *, ours: Callable[[Path], bool], names: frozenset[str]) -> None:
-    """Refuse a path at which something that Lowtide did not write exists; arguments as in `write_folder`."""
+    """Refuse a path at which something that Lowtide did not write exists; arguments as in
+    `write_folder`.
+    """
     if not os.path.lexists(path):
         return
     if not path.is_dir():
-        raise LowtideError(f"{path} is a file, not a Lowtide folder; choose another name or remove it")
+        raise LowtideError(
+            f"{path} is a file, not a Lowtide folder; choose another name or remove it"
+        )
     entries = sorted(entry.name for entry in path.iterdir())
     if not entries:
         return
     if not ours(path):
         raise LowtideError(
-            f"{path} exists and is not a Lowtide folder of this kind; nothing was changed: choose another name"
+            f"{path} exists and is not a Lowtide folder of this kind; nothing was changed: choose"
+            " another name"
         )
     foreign = [name for name in entries if name not in names]
     if foreign:
         some = ", ".join(foreign[:3]) + (" …" if len(foreign) > 3 else "")
         raise LowtideError(
-            f"{path} also holds {some}, which Lowtide did not write; nothing was changed: choose another name, or move "
-            "them elsewhere"
+            f"{path} also holds {some}, which Lowtide did not write; nothing was changed: choose"
+            " another name, or move them elsewhere"
         )
 
 
 def regular(path: str | os.PathLike[str]) -> Path:
-    """Return a path unless it is a pipe, a socket or a device: reading one may wait for ever, or never end."""
+    """Return a path unless it is a pipe, a socket or a device: reading one may wait for ever, or
+    never end.
+    """
     try:
         mode = Path(path).stat().st_mode
     except (OSError, ValueError):
         return Path(path)  # what is wrong with it is told by whoever opens it
     if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
         return Path(path)
-    raise LowtideError(f"{os.fspath(path)} is a pipe or a device, not a file; save what it gives to a file first")
+    raise LowtideError(
+        f"{os.fspath(path)} is a pipe or a device, not a file; save what it gives to a file first"
+    )

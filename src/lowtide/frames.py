@@ -1,6 +1,8 @@
-"""The verbs as `df.lowtide` of pandas and polars: `import lowtide.frames`, then `df.lowtide.scan(secret="vote")`.
+"""The verbs as `df.lowtide` of pandas and polars: `import lowtide.frames`, then
+`df.lowtide.scan(secret="vote")`.
 
-Whichever of the two libraries is installed gets the accessor; neither is loaded for the other's sake.
+Whichever of the two libraries is installed gets the accessor; neither is loaded for the other's
+sake.
 """
 
 from __future__ import annotations
@@ -25,7 +27,9 @@ class LowtideAccessor:
         self._frame = frame
 
     def scan(self, secret: Any, **options: Any) -> Any:
-        """What leaks about `secret`, a column or the values of every row; options as of `lowtide.scan`."""
+        """What leaks about `secret`, a column or the values of every row; options as of
+        `lowtide.scan`.
+        """
         return verbs.scan(self._frame, secret, **options)
 
     def plan(self, secret: Any, **options: Any) -> Plan:
@@ -37,13 +41,17 @@ class LowtideAccessor:
         return verbs.release(self._frame, plan, **options)
 
     def audit(self, reference: Any, secret: Any, **options: Any) -> AuditReport:
-        """Attack this data frame, the release of `reference`, which has `secret`; options as of `lowtide.audit`."""
+        """Attack this data frame, the release of `reference`, which has `secret`; options as of
+        `lowtide.audit`.
+        """
         return verbs.audit(self._frame, reference, secret, **options)
 
 
 def register() -> tuple[str, ...]:
     """Give `df.lowtide` to the libraries that are installed; their names."""
-    found = tuple(name for name in ("pandas", "polars") if importlib.util.find_spec(name) is not None)
+    found = tuple(
+        name for name in ("pandas", "polars") if importlib.util.find_spec(name) is not None
+    )
     for name in found:
         library = importlib.import_module(name)
         if getattr(library.DataFrame, "lowtide", None) is LowtideAccessor:

@@ -10,7 +10,8 @@ from lowtide.places import Place
 
 
 def sha256_of(path: Place) -> str:
-    """The hash of a file; of a folder, that of the names and hashes of its files in the order of their names.
+    """The hash of a file; of a folder, that of the names and hashes of its files in the order of
+    their names.
 
     It is what the card of a release carries, whatever kind of data it is about.
     """
@@ -25,7 +26,9 @@ def sha256_of(path: Place) -> str:
 
 
 def _listed(folder: Path) -> Iterator[str]:
-    """The names of all files below a folder; a `Path` for each of very many takes longer than to hash a small one."""
+    """The names of all files below a folder; a `Path` for each of very many takes longer than to
+    hash a small one.
+    """
     for place, _, names in os.walk(folder):
         below = place.removeprefix(str(folder)).lstrip("/")
         for name in names:
@@ -36,4 +39,6 @@ def _listed(folder: Path) -> Iterator[str]:
 def _digest(path: str) -> str:
     with open(path, "rb", buffering=0) as file:  # noqa: PTH123 - as above
         small = os.fstat(file.fileno()).st_size < 1 << 20  # read at once
-        return (hashlib.sha256(file.read()) if small else hashlib.file_digest(file, "sha256")).hexdigest()
+        return (
+            hashlib.sha256(file.read()) if small else hashlib.file_digest(file, "sha256")
+        ).hexdigest()

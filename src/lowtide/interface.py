@@ -1,4 +1,6 @@
-"""The shapes that travel between rooms: protocols and frozen results, some of which write their own report."""
+"""The shapes that travel between rooms: protocols and frozen results, some of which write their own
+report.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +17,7 @@ if TYPE_CHECKING:  # the command line formats numbers before NumPy is needed
     from lowtide.types import Bools, Floats, Labels
 
 NATS_PER_BIT = math.log(2.0)
+CERTAIN = 0.9  # beyond this probability an attacker counts as certain of a class
 
 
 @dataclass(frozen=True)
@@ -26,8 +29,9 @@ class Estimate:
         low: lower end of the interval.
         high: upper end of the interval.
         n: how many samples it rests on.
-        found: false when nothing clear was found; then `value` and `low` are 0, and `high` is the most that could have
-            gone unseen. It is 0 only where nothing that could tell is released.
+        found: false when nothing clear was found; then `value` and `low` are 0, and `high` is the
+            most that could have gone unseen. It is 0 only where nothing that could tell is
+            released.
     """
 
     value: float
@@ -45,7 +49,11 @@ class Estimate:
     def __str__(self) -> str:
         if self.found:
             return f"{self.value:.4f} [{self.low:.4f}, {self.high:.4f}]"
-        return f"none found; at most {self.high:.4f}" if self.high > 0 else "none: nothing that could tell is shown"
+        return (
+            f"none found; at most {self.high:.4f}"
+            if self.high > 0
+            else "none: nothing that could tell is shown"
+        )
 
     def _repr_html_(self) -> str:
         """What `str` says and how many samples it rests on, for a notebook."""
@@ -62,8 +70,8 @@ class Guarantee:
     def is_vacuous(self, prior: float = 0.0) -> bool:
         """Whether every release satisfies it, full disclosure included.
 
-        No release whatever exceeds `(1 − e^ε π)_+` forward, for a secret value of prior π; with the default
-        of 0 the answer holds for every prior and for the reverse direction too.
+        No release whatever exceeds `(1 − e^ε π)_+` forward, for a secret value of prior π; with the
+        default of 0 the answer holds for every prior and for the reverse direction too.
         """
         return self.delta >= max(0.0, 1.0 - math.exp(min(self.epsilon, 700.0)) * prior)
 
@@ -79,15 +87,19 @@ _METRICS = {"accuracy": "accuracy", "auc": "AUC", "information": "information"}
 
 @dataclass(frozen=True)
 class Attack:
-    """What one attacker achieves on rows it was not trained on: a lower bound on what can be learnt.
+    """What one attacker achieves on rows it was not trained on: a lower bound on what can be
+    learnt.
 
     Attributes:
         attacker: its name.
-        trained_on: what it learnt from: the `release`, the `clean` data, or `nothing` (it guesses the prior).
+        trained_on: what it learnt from: the `release`, the `clean` data, or `nothing` (it guesses
+            the prior).
         target: what it attacks, the `release` or the `clean` data.
         accuracy: how often its best guess is right.
-        auc: area under the ROC curve; the mean over classes, one against the rest, when there are more than two.
-        information: entropy of the secret minus the attacker's cross-entropy, in nats; below 0 when it misleads.
+        auc: area under the ROC curve; the mean over classes, one against the rest, when there are
+            more than two.
+        information: entropy of the secret minus the attacker's cross-entropy, in nats; below 0 when
+            it misleads.
     """
 
     attacker: str
@@ -98,10 +110,14 @@ class Attack:
     information: Estimate
 
     def __str__(self) -> str:
-        learnt = "that learnt from nothing" if self.trained_on == "nothing" else f"trained on the {self.trained_on}"
+        learnt = (
+            "that learnt from nothing"
+            if self.trained_on == "nothing"
+            else f"trained on the {self.trained_on}"
+        )
         return (
-            f"{self.attacker}, {learnt}, on the {self.target}: accuracy {self.accuracy}, AUC {self.auc}, "
-            f"{self.information} nats"
+            f"{self.attacker}, {learnt}, on the {self.target}: accuracy {self.accuracy}, AUC"
+            f" {self.auc}, {self.information} nats"
         )
 
     def _repr_html_(self) -> str:
@@ -109,20 +125,25 @@ class Attack:
 
 
 def strongest(attacks: Sequence[Attack]) -> Attack:
-    """The strongest of several attackers in each figure: right most often, with the largest AUC, the most information.
+    """The strongest of several attackers in each figure: right most often, with the largest AUC,
+    the most information.
 
-    The interval of a figure reaches from the highest lower end of all attackers to the highest upper end. It holds
-    the figure of the attacker that is truly strongest: its own upper end is above it, whoever that is, and the lower
-    ends are below theirs where they hold together (see `attack`).
+    The interval of a figure reaches from the highest lower end of all attackers to the highest
+    upper end. It holds the figure of the attacker that is truly strongest: its own upper end is
+    above it, whoever that is, and the lower ends are below theirs where they hold together (see
+    `attack`).
 
     Args:
-        attacks: one or more on the same rows. The result is named after the leader, or the leader in each figure.
+        attacks: one or more on the same rows. The result is named after the leader, or the leader
+            in each figure.
     """
     leaders: dict[str, list[str]] = {}
     figures = {}
     for metric, word in _METRICS.items():
         best = max(attacks, key=lambda one: (getattr(one, metric).value, one.information.value))
-        low, high = (max(getattr(getattr(one, metric), end) for one in attacks) for end in ("low", "high"))
+        low, high = (
+            max(getattr(getattr(one, metric), end) for one in attacks) for end in ("low", "high")
+        )
         figures[metric] = replace(getattr(best, metric), low=low, high=high)
         leaders.setdefault(best.attacker, []).append(word)
     each = (f"{name} ({' and '.join(words)})" for name, words in leaders.items())
@@ -132,23 +153,29 @@ def strongest(attacks: Sequence[Attack]) -> Attack:
 
 @dataclass(frozen=True, eq=False)
 class Circumstances:
-    """What an audit was told beside a release and its reference, laid out for the attackers of a kind of data.
+    """What an audit was told beside a release and its reference, laid out for the attackers of a
+    kind of data.
 
     Attributes:
-        numbers: (n,) which row of the reference each audited sample is, from 0; `None` where they are all, in order.
-        known: what the attacker has of everybody without the release, n samples; `None` where nothing is known.
+        numbers: (n,) which row of the reference each audited sample is, from 0; `None` where they
+            are all, in order.
+        known: what the attacker has of everybody without the release, n samples; `None` where
+            nothing is known.
         with_known: the released samples together with that.
         known_names: what it is called.
-        learnt: samples to learn from and to test; `None` where attackers learn from the release as it is.
+        learnt: samples to learn from and to test; `None` where attackers learn from the release as
+            it is.
         learnt_labels: (m,) their secrets.
         tested: (m,) true for those to test.
-        elsewhere: whose samples attackers learn from, where these are not the ones they are tested on.
+        elsewhere: whose samples attackers learn from, where these are not the ones they are tested
+            on.
         groups: (n,) samples of one group are one witness; `None` where each stands for itself.
         subgroups: (n,) samples of one subgroup have one number, from 0; `None` where nobody asked.
         subgroups_of: what divides them.
         persons: (n,) whose each sample is, a number from 0; `None` where nobody said.
         posts: how many samples of one person are to be looked at together; none where nobody asked.
-        costs: (guesses, |S|) what a guess costs the attacker where the class is s; `None` where nobody says.
+        costs: (guesses, |S|) what a guess costs the attacker where the class is s; `None` where
+            nobody says.
     """
 
     numbers: Labels | None = field(default=None, repr=False)
@@ -172,9 +199,11 @@ class RowOrder:
     """The order of samples: a property of a file, which no value shows.
 
     Attributes:
-        told: what the place of a reference sample tells about its secret, in nats; `None` where they are too few.
+        told: what the place of a reference sample tells about its secret, in nats; `None` where
+            they are too few.
         tells: whether that is clear.
-        shuffled: whether the release is in random order; `None` for a plan, and where the kind of data does not say.
+        shuffled: whether the release is in random order; `None` for a plan, and where the kind of
+            data does not say.
     """
 
     told: Estimate | None
@@ -184,7 +213,8 @@ class RowOrder:
 
 @dataclass(frozen=True)
 class DivergenceCurve:
-    """The paper's own measure of one release, for several ε: estimated from an attacker's densities, and proven.
+    """The paper's own measure of one release, for several ε: counted where an attacker's densities
+    say, and proven.
 
     Attributes:
         epsilons: the ε.
@@ -194,7 +224,7 @@ class DivergenceCurve:
         forward_proven: what an event on held-out samples proves that the first is at least.
         reverse_proven: the same for the second.
         failure: how often at most any of the proven numbers may be too large.
-        certain: the share of samples whose secret the attacker names with more than 90 % certainty.
+        certain: the share of samples whose secret the attacker names with more than `CERTAIN`.
     """
 
     epsilons: tuple[float, ...]
@@ -248,7 +278,9 @@ class World(Protocol[X]):
 
 
 class TextTable(NamedTuple):
-    """A small table to print: its title, the names of its columns, its rows, and a note below it."""
+    """A small table to print: its title, the names of its columns, its rows, and a note below
+    it.
+    """
 
     title: str
     header: tuple[str, ...]
@@ -260,7 +292,9 @@ class ReportWriter(Protocol):
     """Writes the report of one result."""
 
     def __call__(self, path: Path, *, figures: Path | None = None, scan: Any = None) -> list[Path]:
-        """Write the page and, where asked for, its figures as files; returns what was written, the page first."""
+        """Write the page and, where asked for, its figures as files; returns what was written, the
+        page first.
+        """
         ...
 
 
@@ -269,12 +303,15 @@ class Reported:
     """A result of a verb, which knows how to write its report.
 
     Attributes:
-        writer: writes it; the verbs set it, since they hold the data that a report shows averages of.
+        writer: writes it; the verbs set it, since they hold the data that a report shows averages
+            of.
     """
 
     writer: ReportWriter | None = field(default=None, repr=False, kw_only=True)
 
-    def write_report(self, path: str | Path, *, figures: str | Path | None = None, scan: Any = None) -> list[Path]:
+    def write_report(
+        self, path: str | Path, *, figures: str | Path | None = None, scan: Any = None
+    ) -> list[Path]:
         """Write the report as one HTML file.
 
         Args:
@@ -283,5 +320,10 @@ class Reported:
             scan: a scan of the same data, to be shown before the rest.
         """
         if self.writer is None:
-            raise LowtideError("this result holds no data to report about; make it with lowtide.scan, plan or audit")
-        return self.writer(Path(path), figures=None if figures is None else Path(figures), scan=scan)
+            raise LowtideError(
+                "this result holds no data to report about; make it with lowtide.scan, plan or"
+                " audit"
+            )
+        return self.writer(
+            Path(path), figures=None if figures is None else Path(figures), scan=scan
+        )

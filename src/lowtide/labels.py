@@ -17,14 +17,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lowtide.errors import LowtideError, LowtideTypeError
-from lowtide.extras import optional
 from lowtide.types import Floats, Labels
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    import pyarrow.compute as pc
-else:
-    pa, pc = optional("pyarrow"), optional("pyarrow.compute")
 
 Label = str | int | float | bool
 _PLAIN = {str, int, bool}  # types whose every value is a label
@@ -45,21 +41,26 @@ class Classes:
 
     @classmethod
     def from_counts(cls, counts: Mapping[Label, int]) -> Classes:
-        """The classes of rows counted by label; refuses a single class, and classes of a single row."""
+        """The classes of rows counted by label; refuses a single class, and classes of a single
+        row.
+        """
         labels = sorted(counts, key=lambda value: (str(type(value)), value))
-        rows, single = sum(counts.values()), sum(count < 2 for count in counts.values())
+        rows = sum(counts.values())
+        single = sum(count < 2 for count in counts.values())
         if len(labels) < 2:
-            raise LowtideError(f"s has {len(labels)} class; a secret needs at least two classes to leak anything")
+            raise LowtideError(
+                f"s has {len(labels)} class; a secret needs at least two classes to leak anything"
+            )
         if len(labels) > max(2, rows // 2):
             raise LowtideError(
-                f"s has {len(labels)} classes in {rows} rows; for numbers use lowtide.vectors.VectorTIDE, "
-                "for labels merge the rare ones"
+                f"s has {len(labels)} classes in {rows} rows; put numbers into bins, and merge rare"
+                " labels"
             )
         _check_classes("s", len(labels))
         if single:
             raise LowtideError(
-                f"{single} of the {len(labels)} classes of s have a single row; a held-out estimate needs two or more "
-                "of each: merge or drop them"
+                f"{single} of the {len(labels)} classes of s have a single row; a held-out estimate"
+                " needs two or more of each: merge or drop them"
             )
         return cls(tuple(labels), np.array([counts[label] for label in labels]) / rows)
 
@@ -79,7 +80,11 @@ def secret_names(secret: Any) -> tuple[str, ...]:
     """The names of several secrets; that of one; none where its values are given."""
     if isinstance(secret, str):
         return (secret,)
-    named = isinstance(secret, (list, tuple)) and len(secret) > 0 and all(isinstance(one, str) for one in secret)
+    named = (
+        isinstance(secret, (list, tuple))
+        and len(secret) > 0
+        and all(isinstance(one, str) for one in secret)
+    )
     return tuple(secret) if named else ()
 
 
@@ -93,7 +98,9 @@ def is_vector(s: ArrayLike) -> bool:
     array = np.asarray(s)
     if array.ndim == 2 and array.shape[1] > 1:
         return True
-    return bool(array.dtype.kind == "f" and np.isfinite(array).all() and (array != np.round(array)).any())
+    return bool(
+        array.dtype.kind == "f" and np.isfinite(array).all() and (array != np.round(array)).any()
+    )
 
 
 def read_classes(s: ArrayLike) -> tuple[Classes, Labels]:
@@ -114,7 +121,9 @@ def plain_labels(s: Any) -> list[Label]:
     if set(map(type, values)) <= _PLAIN:
         return values
     if any(value is None or value != value for value in values):  # noqa: PLR0124 - NaN differs from itself
-        raise LowtideError("s has missing values (NaN or None); drop those rows or give them a class of their own")
+        raise LowtideError(
+            "s has missing values (NaN or None); drop those rows or give them a class of their own"
+        )
     return [_plain_label(value) for value in values]
 
 
@@ -127,7 +136,8 @@ def _plain_label(value: Any) -> Label:
     if isinstance(value, dt.date | dt.time | Decimal):
         return str(value)
     raise LowtideTypeError(
-        f"s has labels of the type {type(value).__name__}; labels are texts, numbers, booleans or dates"
+        f"s has labels of the type {type(value).__name__}; labels are texts, numbers, booleans or"
+        " dates"
     )
 
 
@@ -144,12 +154,13 @@ def check_secret_values(name: str, samples: int, values: int, noun: str) -> None
         raise LowtideError(f"the secret {name!r} is missing in every {noun}; name another column")
     if values == 1:
         raise LowtideError(
-            f"the secret {name!r} is the same in every {noun}; there is nothing to give away: name another column"
+            f"the secret {name!r} is the same in every {noun}; there is nothing to give away: name"
+            " another column"
         )
     if values > max(50, samples // 20):
         raise LowtideError(
-            f"the secret {name!r} has {values} different values in {samples} {noun}s; a secret needs a few: put "
-            "numbers into bins, or merge rare values"
+            f"the secret {name!r} has {values} different values in {samples} {noun}s; a secret"
+            " needs a few: put numbers into bins, or merge rare values"
         )
     _check_classes(f"the secret {name!r}", values)
 
@@ -157,8 +168,8 @@ def check_secret_values(name: str, samples: int, values: int, noun: str) -> None
 def _check_classes(name: str, values: int) -> None:
     if values > MOST_CLASSES:
         raise LowtideError(
-            f"{name} has {values:,} different values, and at most {MOST_CLASSES} can be told apart; merge rare values, "
-            "or put numbers into bins"
+            f"{name} has {values:,} different values, and at most {MOST_CLASSES} can be told apart;"
+            " merge rare values, or put numbers into bins"
         )
 
 
@@ -174,22 +185,32 @@ def near_copies(table: pa.Table, codes: Labels) -> tuple[str, ...]:
         table: n rows of any columns.
         codes: (n,) the class of each row.
     """
-    found = {name: _codes(column) for name, column in zip(table.column_names, table.itercolumns(), strict=True)}
-    return tuple(name for name, values in found.items() if values is not None and determined(values, codes) >= _NEARLY)
+    found = {
+        name: _codes(column)
+        for name, column in zip(table.column_names, table.itercolumns(), strict=True)
+    }
+    return tuple(
+        name
+        for name, values in found.items()
+        if values is not None and determined(values, codes) >= _NEARLY
+    )
 
 
 def determined(values: Labels, codes: Labels) -> float:
-    """How far one column determines the secret: 1 for a copy under any coding, about 0 for one that tells nothing.
+    """How far one column determines the secret: 1 for a copy under any coding, about 0 for one that
+    tells nothing.
 
-    Each row is guessed from the other rows of the same value, so that values of a single row tell nothing. The result
-    is the share of a blind guess's mistakes that are gone.
+    Each row is guessed from the other rows of the same value, so that values of a single row tell
+    nothing. The result is the share of a blind guess's mistakes that are gone.
 
     Args:
         values: (n,) the values of the column as numbers from 0.
         codes: (n,) the class of each row, from 0.
     """
     classes = int(codes.max()) + 1
-    counts = np.bincount(values * classes + codes, minlength=(int(values.max()) + 1) * classes).reshape(-1, classes)
+    counts = np.bincount(
+        values * classes + codes, minlength=(int(values.max()) + 1) * classes
+    ).reshape(-1, classes)
     others = counts[values]
     rows = np.arange(len(codes))
     own = others[rows, codes] - 1
@@ -204,21 +225,28 @@ def refuse_copies(copies: Sequence[str], kept: Sequence[str], secret: str) -> No
     both = [name for name in kept if name in copies]
     if both:
         raise LowtideError(
-            f"keep names {', '.join(both)}, which tells {secret} in nearly every row: to release it is to release the "
-            "secret; leave it out of keep"
+            f"keep names {', '.join(both)}, which tells {secret} in nearly every row: to release it"
+            " is to release the secret; leave it out of keep"
         )
 
 
 def copy_note(name: str, secret: str) -> str:
     """What a person should know about a copy."""
-    return f"{name}: tells {secret} in nearly every row, so it is a copy of it; it is not released"
+    return (
+        f"{name}: tells {secret} in nearly every row, so it is a copy of it; its values are not"
+        " released as they are"
+    )
 
 
 def _codes(column: pa.ChunkedArray) -> Labels | None:
-    """The values of a column as numbers from 0, (n,), a missing one as a value; `None` where it cannot tell anything.
+    """The values of a column as numbers from 0, (n,), a missing one as a value; `None` where it
+    cannot tell anything.
 
     That is so where values hardly repeat, and cannot be put into bins either.
     """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
     try:
         whole = column.combine_chunks()
         whole = whole.chunk(0) if isinstance(whole, pa.ChunkedArray) else whole
@@ -230,11 +258,15 @@ def _codes(column: pa.ChunkedArray) -> Labels | None:
             return codes
         if pa.types.is_temporal(whole.type):
             whole = pc.cast(whole, pa.int32() if whole.type.bit_width == 32 else pa.int64())
-        numbers = pc.fill_null(pc.cast(whole, pa.float64(), safe=False), np.nan).to_numpy(zero_copy_only=False)
+        numbers = pc.fill_null(pc.cast(whole, pa.float64(), safe=False), np.nan).to_numpy(
+            zero_copy_only=False
+        )
     except pa.ArrowException:  # texts, and types that have no equality
         return None
     if not np.isfinite(numbers).any():
         return None
     bins = max(2, min(_BINS, len(numbers) // (4 * _FEWEST)))
     edges = np.unique(np.nanquantile(numbers, np.linspace(0, 1, bins + 1)[1:-1]))
-    return np.where(np.isnan(numbers), len(edges) + 1, np.searchsorted(edges, numbers, side="right"))
+    return np.where(
+        np.isnan(numbers), len(edges) + 1, np.searchsorted(edges, numbers, side="right")
+    )

@@ -1,8 +1,9 @@
 """The registry of kinds of data; the only place that lists them.
 
-Kinds are named by text and imported when one is asked for: every room may ask, no room above the kinds imports
-one, and `import lowtide` stays light. Another package adds a kind by the entry point group `lowtide.modalities`, whose
-value is a `Modality`; its module must be light, too, since the command line reads its options.
+Kinds are named by text and imported when one is asked for: every room may ask, no room above the
+kinds imports one, and `import lowtide` stays light. Another package adds a kind by the entry point
+group `lowtide.modalities`, whose value is a `Modality`; its module must be light, too, since the
+command line reads its options.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 from lowtide.errors import LowtideError, one_of
 
-if TYPE_CHECKING:  # the command line reads the registry before anything else, and protocols import NumPy
+if (
+    TYPE_CHECKING
+):  # the command line reads the registry before anything else, and protocols import NumPy
     from lowtide.protocols import Modality
 
 GROUP = "lowtide.modalities"
@@ -23,7 +26,9 @@ _OURS = {
     "images": "lowtide.images.modality:IMAGES",
     "tables": "lowtide.tables.modality:TABLES",
 }
-"""Kinds in the order in which they are asked whether data is theirs: a table takes nearly everything."""
+"""Kinds in the order in which they are asked whether data is theirs: a table takes nearly
+everything.
+"""
 
 _OPTIONS = {
     "texts": "lowtide.texts.options:TextOptions",
@@ -48,7 +53,9 @@ def unregister(name: str) -> None:
 @cache
 def _plugged() -> dict[str, Modality]:
     """Kinds of other packages."""
-    metadata = importlib.import_module("importlib.metadata")  # takes a while, and `warn` can do without
+    metadata = importlib.import_module(
+        "importlib.metadata"
+    )  # takes a while, and `warn` can do without
     return {entry.name: entry.load() for entry in metadata.entry_points(group=GROUP)}
 
 
@@ -94,5 +101,6 @@ def of(x: Any, features: Any = None) -> Modality:
         if modality.claims(x, features):
             return modality
     raise LowtideError(
-        f"{type(x).__name__} is not data that Lowtide reads; give a data frame, an array, images or texts"
+        f"{type(x).__name__} is not data that Lowtide reads; give a data frame, an array, images or"
+        " texts"
     )

@@ -1,4 +1,6 @@
-"""What a user may tell a verb about one kind of data: frozen dataclasses, which the command line makes flags of."""
+"""What a user may tell a verb about one kind of data: frozen dataclasses, which the command line
+makes flags of.
+"""
 
 import dataclasses
 from collections.abc import Mapping
@@ -30,17 +32,32 @@ def option(
         metavar: what its value is called in the help.
         flag: its name on the command line; by default that of the field with dashes.
     """
-    about = {"help": help, "verbs": verbs, "least": least, "most": most, "metavar": metavar, "flag": flag}
+    about = {
+        "help": help,
+        "verbs": verbs,
+        "least": least,
+        "most": most,
+        "metavar": metavar,
+        "flag": flag,
+    }
     return dataclasses.field(default=default, metadata=about)
 
 
 def fields_of(options: type[Any], verb: str) -> dict[str, dataclasses.Field[Any]]:
     """The fields of an options dataclass that a verb takes, by name."""
-    return {field.name: field for field in dataclasses.fields(options) if verb in field.metadata["verbs"]}
+    return {
+        field.name: field
+        for field in dataclasses.fields(options)
+        if verb in field.metadata["verbs"]
+    }
 
 
 def read_options(
-    kind: str, options: type[Any], verb: str, given: Mapping[str, Any], others: Mapping[str, type[Any]]
+    kind: str,
+    options: type[Any],
+    verb: str,
+    given: Mapping[str, Any],
+    others: Mapping[str, type[Any]],
 ) -> Any:
     """Options of one kind for a verb; an option that is not for this kind or verb is refused.
 
@@ -57,22 +74,36 @@ def read_options(
             continue
         own = {field.name: field.metadata["verbs"] for field in dataclasses.fields(options)}
         if name in own:
-            raise LowtideError(f"the option {name!r} is for {' and '.join(own[name])}, not for {verb}; leave it out")
+            raise LowtideError(
+                f"the option {name!r} is for {' and '.join(own[name])}, not for {verb}; leave"
+                " it out"
+            )
         owners = [other for other, theirs in others.items() if name in fields_of(theirs, verb)]
         if owners:
             raise LowtideError(
-                f"the option {name!r} is for {' and '.join(owners)}, and this is about {kind}; leave it out"
+                f"the option {name!r} is for {' and '.join(owners)}, and this is about {kind};"
+                " leave it out"
             )
-        raise LowtideError(f"{verb} has no option {name!r}; for {kind} it takes {', '.join(mine) or 'none'}")
+        raise LowtideError(
+            f"{verb} has no option {name!r}; for {kind} it takes {', '.join(mine) or 'none'}"
+        )
     for name, value in given.items():
         _check(name, value, mine[name].metadata)
     return options(**given)
 
 
 def _check(name: str, value: Any, about: Mapping[str, Any]) -> None:
-    least, most = about["least"], about["most"]
+    least = about["least"]
+    most = about["most"]
     if least is None or value is None:
         return
-    if isinstance(value, bool) or not isinstance(value, int) or value < least or (most is not None and value > most):
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int)
+        or value < least
+        or (most is not None and value > most)
+    ):
         upper = "" if most is None else f" and at most {most}"
-        raise LowtideError(f"the option {name!r} must be a whole number of at least {least}{upper}, got {value!r}")
+        raise LowtideError(
+            f"the option {name!r} must be a whole number of at least {least}{upper}, got {value!r}"
+        )

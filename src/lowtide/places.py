@@ -1,8 +1,9 @@
 """Where data is read from: a path of this machine, or a URL.
 
-Only what a user gives to a verb is taken for a URL (`place_of`); a text elsewhere is a path. Parquet files are read by
-ranges and images one by one, and neither is kept. A file that is read more than once, such as a CSV file, is copied
-into a temporary file that nobody else may read; one at a time, and the last goes when the verb ends.
+Only what a user gives to a verb is taken for a URL (`place_of`); a text elsewhere is a path.
+Parquet files are read by ranges and images one by one, and neither is kept. A file that is read
+more than once, such as a CSV file, is copied into a temporary file that nobody else may read; one
+at a time, and the last goes when the verb ends.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from lowtide.errors import LowtideError
-from lowtide.remote import CHAINED, PROTOCOL, RemotePath
+from lowtide.remote import RemotePath, is_url
 
 _WRITTEN = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # a `Path` has one slash where a URL has two
 _LOCAL = "file://"
@@ -27,25 +28,15 @@ Place = Path | RemotePath
 AnyPlace = str | os.PathLike[str] | RemotePath
 
 
-def place_of(source: AnyPlace) -> Place:
+def place_of(source: str) -> Place:
     """What a user names: a `RemotePath` for a URL, else a `Path`.
 
-    A path of this machine that looks like a URL is a path all the same; so is what follows `file://`.
-
-    Args:
-        source: a path or a URL.
+    A path of this machine that looks like a URL is a path all the same; so is what follows
+    `file://`.
     """
-    if not isinstance(source, str):
-        return as_place(source)
     if source.startswith(_LOCAL) and "::" not in source:
         return Path(source.removeprefix(_LOCAL))
-    looks = PROTOCOL.match(source) or (CHAINED.match(source) and "://" in source)
-    return RemotePath(source) if looks and not os.path.lexists(source) else Path(source)
-
-
-def given_place(source: Any) -> Any:
-    """What a user gives to a verb, with a text as the place it names; anything else, such as a table, as it is."""
-    return place_of(source) if isinstance(source, str) else source
+    return RemotePath(source) if is_url(source) and not os.path.lexists(source) else Path(source)
 
 
 def as_place(source: AnyPlace) -> Place:
@@ -58,22 +49,22 @@ def is_place(x: Any) -> bool:
     return isinstance(x, (str, Path, RemotePath))
 
 
-def told(place: Place) -> str | list[str]:
+def to_plain(place: Place) -> str | list[str]:
     """A place as plain values, for another process."""
     return place.plain if isinstance(place, RemotePath) else str(place)
 
 
-def place_told(said: str | Sequence[str]) -> Place:
-    """What `told` wrote."""
-    return Path(said) if isinstance(said, str) else RemotePath(said[0], said[1])
+def from_plain(values: str | Sequence[str]) -> Place:
+    """The place that `to_plain` wrote."""
+    return Path(values) if isinstance(values, str) else RemotePath(*values)
 
 
 def identity(place: Place) -> list[Any]:
     """What tells whether a file is still the one it was."""
     if isinstance(place, RemotePath):
         return place.identity()
-    found = place.stat()
-    return [str(place), found.st_size, found.st_mtime_ns]
+    status = place.stat()
+    return [str(place), status.st_size, status.st_mtime_ns]
 
 
 def refuse_url(what: str, path: str | os.PathLike[str] | None) -> None:
@@ -83,43 +74,45 @@ def refuse_url(what: str, path: str | os.PathLike[str] | None) -> None:
         what: the argument it is given by.
         path: as text, or as a `Path`, in which a URL has lost a slash.
     """
-    found = None if path is None else _WRITTEN.match(os.fspath(path))
-    if found and not Path(found[0]).exists():
+    match = None if path is None else _WRITTEN.match(os.fspath(path))
+    if match and not Path(match[0]).exists():
         raise LowtideError(
-            f"{what} is a URL ({found[0]}/…), and results are written to paths only; give a path of this machine, or "
-            "one that every machine sees, and copy from there"
+            f"{what} is a URL ({match[0]}/…), and results are written to paths only; give a path of"
+            " this machine, or one that every machine sees, and copy from there"
         )
 
 
-class _Copies(threading.local):
-    """The copy of the file that was asked for last, which nobody else may read.
-
-    Where the system shows open files as paths, it has no name, and so it is gone with its process, however that ends.
-    """
+class _Copy(threading.local):
+    """The copy of the file that this thread asked for last, which nobody else may read."""
 
     def __init__(self) -> None:
-        self._held: tuple[list[str], Path] | None = None
+        self._source: list[str] | None = None
+        self._path = Path()
         self._remove = contextlib.ExitStack()
 
     def of(self, place: RemotePath) -> Path:
         """The copy of a file, made unless it is there."""
-        if self._held is None or self._held[0] != place.plain:
+        if self._source != place.plain:
             self.forget()
-            with contextlib.ExitStack() as stack:  # which removes what was begun, should the file not come
-                copy = _new_file(stack)
-                place.copy_to(copy)
+            with contextlib.ExitStack() as stack:  # removes what was begun, if the file fails
+                self._path = _new_file(stack)
+                place.copy_to(self._path)
                 self._remove = stack.pop_all()
-            self._held = place.plain, copy
-        return self._held[1]
+            self._source = place.plain
+        return self._path
 
     def forget(self) -> None:
         """Remove the copy."""
-        self._held = None
+        self._source = None
         self._remove.close()
 
 
 def _new_file(stack: contextlib.ExitStack) -> Path:
-    """Where a file can be written and read by its owner, until the stack is closed."""
+    """Where a file can be written and read by its owner, until the stack is closed.
+
+    Where the system shows open files as paths, it has no name, and so it is gone with its process,
+    however that ends.
+    """
     file = stack.enter_context(tempfile.TemporaryFile())  # noqa: SIM115 - the stack closes it
     nameless = _OPEN_FILES / str(file.fileno())
     if nameless.exists():
@@ -127,7 +120,7 @@ def _new_file(stack: contextlib.ExitStack) -> Path:
     return Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="lowtide-"))) / "copy"
 
 
-_COPIES = _Copies()
+_COPY = _Copy()
 
 
 def local(place: Place) -> Path:
@@ -135,7 +128,7 @@ def local(place: Place) -> Path:
 
     There is one copy at a time: a path is good until another place is asked for.
     """
-    return _COPIES.of(place) if isinstance(place, RemotePath) else place
+    return _COPY.of(place) if isinstance(place, RemotePath) else place
 
 
 @contextlib.contextmanager
@@ -144,4 +137,4 @@ def private_copies() -> Iterator[None]:
     try:
         yield
     finally:
-        _COPIES.forget()
+        _COPY.forget()

@@ -1,4 +1,6 @@
-"""Progress of work that takes more than a moment: a bar with time left in a terminal, and whoever else listens."""
+"""Progress of work that takes more than a moment: a bar with time left in a terminal, and whoever
+else listens.
+"""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -14,7 +16,8 @@ _LISTENER: ContextVar[Listener | None] = ContextVar("listener", default=None)
 
 @contextmanager
 def heard_by(listener: Listener) -> Iterator[None]:
-    """Within the block, tell `listener` of every bar that is not turned off: its title, how much is done, and of what.
+    """Within the block, tell `listener` of every bar that is not turned off: its title, how much is
+    done, and of what.
 
     A process without a terminal reports its progress in this way.
     """
@@ -26,17 +29,26 @@ def heard_by(listener: Listener) -> Iterator[None]:
 
 
 @contextmanager
-def progress_bar(title: str, total: int | None, show: bool | None = None) -> Iterator[Callable[[int], None]]:
-    """Yield a function to call with how much is done so far; the bar never goes back, and is full in the end.
+def progress_bar(
+    title: str, total: int | None, show: bool | None = None
+) -> Iterator[Callable[[int], None]]:
+    """Yield a function to call with how much is done so far; the bar never goes back, and is full
+    in the end.
 
     Args:
         title: shown beside the bar.
         total: how much there is to do; `None` where nobody knows, which whoever listens hears as 0.
-        show: whether to draw the bar; by default only on a terminal. With False nobody who listens hears of it either.
+        show: whether to draw the bar; by default only on a terminal. With False nobody who listens
+            hears of it either.
     """
     drawn = sys.stderr.isatty() if show is None else show
     listener = None if show is False else _LISTENER.get()
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
     with Progress(*columns, console=Console(stderr=True), transient=True, disable=not drawn) as bar:
         task = bar.add_task(title, total=total)
 

@@ -50,15 +50,21 @@ class Dataset:
     Attributes:
         kind: the name of the modality.
         name: what to call it in titles: the name of the file, or of the kind.
-        samples: n samples in the kind's own form: a pyarrow table of the judged columns, `Images`, a list of texts.
+        samples: n samples in the kind's own form: a pyarrow table of the judged columns, `Images`,
+            a list of texts.
         secret: what the secret is called.
         labels: (n,) its values.
         known: (all,) which samples of the source have a secret; the others were left out.
-        groups: (n,) samples that stay on one side of every split have one number; `None` where each stands for itself.
-        rows: how many samples the source has, where these are a random choice of them; `None` where they are all.
-        source: what only the kind's own modules read: a description of the columns, an image folder, a set of texts.
-        unjudged: columns beside the samples, which nobody judges and which are released only where the user names them.
-        each: where the secret is the product of several, the same samples with each of these by itself.
+        groups: (n,) samples that stay on one side of every split have one number; `None` where each
+            stands for itself.
+        rows: how many samples the source has, where these are a random choice of them; `None` where
+            they are all.
+        source: what only the kind's own modules read: a description of the columns, an image
+            folder, a set of texts.
+        unjudged: columns beside the samples, which nobody judges and which are released only where
+            the user names them.
+        each: where the secret is the product of several, the same samples with each of these by
+            itself.
     """
 
     kind: str
@@ -110,8 +116,10 @@ class Changed(NamedTuple):
     Attributes:
         samples: what is written, in the form the sink of the job takes.
         rows: how many samples it has.
-        hidden: (m,) in how many of them each feature of the card is hidden; `None` where the card's own shares hold.
-        units: how many units (cells, pixels, words) the batch had; 0 where the card's own share of changes holds.
+        hidden: (m,) in how many of them each feature of the card is hidden; `None` where the card's
+            own shares hold.
+        units: how many units (cells, pixels, words) the batch had; 0 where the card's own share of
+            changes holds.
         changed: how many of them were changed.
         blank: how many are blank because they did not occur in the reference data.
         beyond: how many are shown although they lie outside the range of the reference data.
@@ -136,11 +144,15 @@ class ReleaseJob(Protocol):
     total: int | None
 
     def shuffle(self, noise: Any) -> None:
-        """Write samples in a random order, by the key of the noise if there is one; for kinds with that option."""
+        """Write samples in a random order, by the key of the noise if there is one; for kinds with
+        that option.
+        """
         ...
 
     def sink(self, out: Path, staged: Callable[..., Path]) -> AbstractContextManager[Any]:
-        """Where batches go, an object with `write(changed)`; `staged`, a `Staging`, gives the place of every file."""
+        """Where batches go, an object with `write(changed)`; `staged`, a `Staging`, gives the place
+        of every file.
+        """
         ...
 
     def batches(self) -> Iterator[Any]:
@@ -152,7 +164,9 @@ class ReleaseJob(Protocol):
         ...
 
     def finish(self) -> None:
-        """Refuse, after the last batch and before anything appears, what only the whole can show."""
+        """Refuse, after the last batch and before anything appears, what only the whole can
+        show.
+        """
         ...
 
 
@@ -164,11 +178,14 @@ class Matched:
         data: the reference samples that are in the release, with their secret.
         release: the released samples in the same order.
         clean: the reference samples as attackers are to see them.
-        utility: (n,) values that the release should still predict; `None` when nothing was asked for.
-        position: (n,) where each of them stands in the release; `None` where they stand in this order.
+        utility: (n,) values that the release should still predict; `None` when nothing was asked
+            for.
+        position: (n,) where each of them stands in the release; `None` where they stand in this
+            order.
         unjudged: columns that the release shows and no attacker looks at.
         by_surface: columns that only the attacker "surface" looks at.
-        whole: the released samples with all their columns, in the order of `release`; `None` where that has them all.
+        whole: the released samples with all their columns, in the order of `release`; `None` where
+            that has them all.
         told: what the audit was told besides.
     """
 
@@ -184,19 +201,22 @@ class Matched:
 
 
 class Modality(Protocol):
-    """One kind of data. Every layer asks a modality what differs between kinds, and nobody asks which kind it is.
+    """One kind of data. Every layer asks a modality what differs between kinds, and nobody asks
+    which kind it is.
 
     Attributes:
         name: such as `tables`; also what the plan file and a saved density say.
         nouns: what it calls its things.
-        options: a frozen dataclass of what a user may tell; the command line makes flags from it, and shows its class
-            attribute `default_budget`.
+        options: a frozen dataclass of what a user may tell; the command line makes flags from it,
+            and shows its class attribute `default_budget`.
         policies: names of its policies; `policy_for` says which is the default.
         mechanisms: names of its mechanisms; the first is the default.
         default_budget: what a release may tell when nothing is said, in nats.
-        critics: classes of critics it adds to those of `lowtide.density.critics`, by the name they are saved under.
+        critics: classes of critics it adds to those of `lowtide.estimate.learners`, by the name
+            they are saved under.
         attackers: makers of attackers (`Maker`, or `Continued`), by name.
-        cross_fitted_rows: up to how many samples attackers are cross-fitted; with more they are tested on a fifth.
+        cross_fitted_rows: up to how many samples attackers are cross-fitted; with more they are
+            tested on a fifth.
         trained_once: names of attackers that are not cross-fitted, however few samples there are.
     """
 
@@ -234,21 +254,29 @@ class Modality(Protocol):
         ...
 
     def claims(self, x: Any, features: Any = None) -> bool:
-        """Whether an object in memory is of this kind, or `features` describes features of this kind."""
+        """Whether an object in memory is of this kind, or `features` describes features of this
+        kind.
+        """
         ...
 
     # Density
 
-    def fit_density(self, x: Any, s: ArrayLike | None, options: Any, groups: ArrayLike | None) -> Any:
-        """Fit a `Density`; see `TIDE.fit`. `options` are those of `lowtide.density.objectives`."""
+    def fit_density(
+        self, x: Any, s: ArrayLike | None, options: Any, groups: ArrayLike | None
+    ) -> Any:
+        """Fit a `Density`; see `TIDE.fit`. `options` are those of `lowtide.estimate.objectives`."""
         ...
 
     def read_encoder(self, config: Mapping[str, Any], tensors: Mapping[str, Any]) -> Any:
         """Rebuild the `Encoder` of a saved density from what its `to_config` and `tensors` gave."""
         ...
 
-    def explain(self, density: Any, sample: Any, *, budget: float | None, secret_class: Any, seed: int) -> Any:
-        """Explain what one sample tells; see `Density.explain`. A kind without explanations raises a `LowtideError`."""
+    def explain(
+        self, density: Any, sample: Any, *, budget: float | None, secret_class: Any, seed: int
+    ) -> Any:
+        """Explain what one sample tells; see `Density.explain`. A kind without explanations raises
+        a `LowtideError`.
+        """
         ...
 
     # Attack
@@ -260,12 +288,15 @@ class Modality(Protocol):
     def rows_like(self, x: Any, rows: Any, clean: Any) -> tuple[Any, str | None]:
         """Read a release `x` as clean data was read, for attackers that have seen clean data only.
 
-        `rows` and `clean` are the readings of both. An `AttackRows` and `None`; or `None`, and why it cannot be read.
+        `rows` and `clean` are the readings of both. An `AttackRows` and `None`; or `None`, and why
+        it cannot be read.
         """
         ...
 
     def surface(self, x: Any) -> Any:
-        """What samples show beside the values that attackers read: a `Surface`, maybe one without channels."""
+        """What samples show beside the values that attackers read: a `Surface`, maybe one without
+        channels.
+        """
         ...
 
     def numbers(self, rows: Any) -> Any:
@@ -274,20 +305,26 @@ class Modality(Protocol):
 
     # Disclose
 
-    def planner(self, x: Any, s: ArrayLike, task: Any, *, groups: ArrayLike | None, utility: Any) -> Any:
+    def planner(
+        self, x: Any, s: ArrayLike, task: Any, *, groups: ArrayLike | None, utility: Any
+    ) -> Any:
         """Reference data laid out to be rehearsed, a `disclose.rehearsal.Planner`.
 
         Args:
             x: n samples.
             s: (n,) their secret.
             task: what an Obfuscator was asked for, a `disclose.rehearsal.Task`.
-            groups: (n,) samples that stay on one side of every split; `None` where each stands for itself.
-            utility: (n,) what the release should still tell, or the name of a column; `None` when nothing is named.
+            groups: (n,) samples that stay on one side of every split; `None` where each stands for
+                itself.
+            utility: (n,) what the release should still tell, or the name of a column; `None` when
+                nothing is named.
         """
         ...
 
     def read_hider(self, config: Mapping[str, Any], tensors: Mapping[str, Any], where: Any) -> Any:
-        """Rebuild a `disclose.saved.Hider` from what its `parts` gave; `where` it came from is for error messages."""
+        """Rebuild a `disclose.saved.Hider` from what its `parts` gave; `where` it came from is for
+        error messages.
+        """
         ...
 
     # Auditing
@@ -297,11 +334,15 @@ class Modality(Protocol):
         ...
 
     def change(self, clean: Any, release: Any, *, peak: float | None = None) -> Any:
-        """The `Change` from n clean samples to the same n in a release; raises where they cannot be compared."""
+        """The `Change` from n clean samples to the same n in a release; raises where they cannot be
+        compared.
+        """
         ...
 
     def predicts(self, release: Any, utility: Any, *, clean: Any = None, **options: Any) -> Any:
-        """The `UtilityReport` of models trained on a release to predict (n,) values; options as of `attack`."""
+        """The `UtilityReport` of models trained on a release to predict (n,) values; options as of
+        `attack`.
+        """
         ...
 
     # Report
@@ -315,8 +356,12 @@ class Modality(Protocol):
         """The `Section`s that only this kind has; `view` is from the method of that name."""
         ...
 
-    def view(self, samples: Any, *, scan: Any = None, hider: Any = None, single: int = 0, seed: int = 0) -> Any:
-        """What `sections` shows beyond the findings: averages over samples, and so many single ones; may be `None`."""
+    def view(
+        self, samples: Any, *, scan: Any = None, hider: Any = None, single: int = 0, seed: int = 0
+    ) -> Any:
+        """What `sections` shows beyond the findings: averages over samples, and so many single
+        ones; may be `None`.
+        """
         ...
 
     def outline(self, hider: Any) -> Any:
@@ -330,11 +375,15 @@ class Modality(Protocol):
     # Verbs
 
     def claims_source(self, source: Any, given: Mapping[str, Any]) -> bool:
-        """Whether a path or an object is of this kind, in the light of the options that were given for it."""
+        """Whether a path or an object is of this kind, in the light of the options that were given
+        for it.
+        """
         ...
 
     def open(self, source: Any, secret: Any, options: Any, *, progress: bool | None) -> Dataset:
-        """Open a path or an object and find the secret, a name or its values; `errors.note` says what to know."""
+        """Open a path or an object and find the secret, a name or its values; `errors.note` says
+        what to know.
+        """
         ...
 
     def features(self, options: Any) -> Any:
@@ -346,7 +395,9 @@ class Modality(Protocol):
         ...
 
     def shown(self, data: Dataset) -> Any:
-        """All that a file shows of its samples but the secret, also what is not judged: what `surface` looks at."""
+        """All that a file shows of its samples but the secret, also what is not judged: what
+        `surface` looks at.
+        """
         ...
 
     def locks(self, data: Dataset, options: Any, keep: Sequence[str], hide: Sequence[str]) -> Locks:
@@ -357,7 +408,9 @@ class Modality(Protocol):
         """What `Obfuscator.fit` takes as utility for a column of this name."""
         ...
 
-    def layout(self, data: Dataset, options: Any, locks: Locks, utility: str | None) -> Mapping[str, Any]:
+    def layout(
+        self, data: Dataset, options: Any, locks: Locks, utility: str | None
+    ) -> Mapping[str, Any]:
         """What a plan must know to open further files of this layout, as plain values."""
         ...
 
@@ -366,11 +419,15 @@ class Modality(Protocol):
         ...
 
     def policy_for(self, asked: Mapping[str, Any], data: Dataset | None) -> Any:
-        """The policy when the user names none: by what else `plan` is asked for, and by the data once it is open."""
+        """The policy when the user names none: by what else `plan` is asked for, and by the data
+        once it is open.
+        """
         ...
 
     def plan_weights(self, policy: str) -> str | None:
-        """Why a plan with this policy needs a folder, for its weights; `None` where a JSON file holds it."""
+        """Why a plan with this policy needs a folder, for its weights; `None` where a JSON file
+        holds it.
+        """
         ...
 
     def view_plan(self, plan: Any) -> PlanView:
@@ -378,23 +435,40 @@ class Modality(Protocol):
         ...
 
     def reorder(self, x: Any, order: Any) -> Any:
-        """The samples of an object at (n,) places, in that order, and nothing that tells the old one."""
+        """The samples of an object at (n,) places, in that order, and nothing that tells the old
+        one.
+        """
         ...
 
-    def release_object(self, x: Any, plan: Any, *, noise: Any, ids: Any, secret: Any = None) -> Changed:
-        """Release data in memory, by `redraw` with its secret (n,); the samples are the same kind of object."""
+    def release_object(
+        self, x: Any, plan: Any, *, noise: Any, ids: Any, secret: Any = None
+    ) -> Changed:
+        """Release data in memory, by `redraw` with its secret (n,); the samples are the same kind
+        of object.
+        """
         ...
 
     def beside(self, out: Path, options: Any) -> Mapping[str, Path]:
-        """Files beside a release and its card, which stay inside, by what they are; refuses unknown formats."""
+        """Files beside a release and its card, which stay inside, by what they are; refuses unknown
+        formats.
+        """
         ...
 
-    def release_job(self, source: Path, plan: Any, options: Any, *, ids: Any, progress: bool | None) -> ReleaseJob:
+    def release_job(
+        self, source: Path, plan: Any, options: Any, *, ids: Any, progress: bool | None
+    ) -> ReleaseJob:
         """Open a file or folder to be released under a plan."""
         ...
 
     def match(
-        self, release: Any, reference: Any, secret: Any, options: Any, *, utility: str | None, progress: bool | None
+        self,
+        release: Any,
+        reference: Any,
+        secret: Any,
+        options: Any,
+        *,
+        utility: str | None,
+        progress: bool | None,
     ) -> Matched:
         """Open a release and what it was made from, and bring both into one order."""
         ...

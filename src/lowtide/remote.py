@@ -1,4 +1,6 @@
-"""Files at a URL of a protocol that fsspec knows, to be read. Light: fsspec is imported when something is asked."""
+"""Files at a URL of a protocol that fsspec knows, to be read. Light: fsspec is imported when
+something is asked.
+"""
 
 from __future__ import annotations
 
@@ -12,159 +14,160 @@ import secrets
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
 
 from lowtide.errors import LowtideError
 
-PROTOCOL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")  # of two letters at least: `C:/` is a drive
-CHAINED = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)::")  # such as `simplecache::s3://…`
+_PROTOCOL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")  # two letters at least: `C:/` is a drive
 _WEB = ("http", "https")
-_OWN = ("memory",)  # which no other process sees
-_PACKAGES = {
-    **dict.fromkeys(("s3", "s3a"), "s3fs"),
-    **dict.fromkeys(("gs", "gcs"), "gcsfs"),
-    **dict.fromkeys(("az", "abfs", "abfss", "adl"), "adlfs"),
-    **dict.fromkeys(("sftp", "ssh"), "paramiko"),
-    **dict.fromkeys(_WEB, "aiohttp"),
-    "hf": "huggingface_hub",
-    "smb": "smbprotocol",
-}
-_AHEAD = 1 << 20  # bytes
-_CONNECT, _SILENCE = 20, 120  # seconds until a host counts as unreachable, and as fallen silent
+_READ_AHEAD = 1 << 20  # bytes
+# seconds until a host counts as unreachable, and as fallen silent
+_CONNECT = 20
+_SILENCE = 120
 # What tells one version of a file from another, by whatever name a protocol has for it.
-_MARKS = re.compile(r"etag|mtime|modified|updated|md5|digest|crc|checksum|version|generation|date_?time|created", re.I)
+_VERSION = re.compile(
+    r"etag|mtime|modified|updated|md5|digest|crc|checksum|version|generation|date_?time|created",
+    re.I,
+)
 
 
 class RemotePath:
-    """A file, a folder or a pattern of files at a URL; it has those methods of a `Path` that reading needs.
+    """A file, a folder or a pattern of files at a URL, with those methods of a `Path` that reading
+    needs.
 
     As text it is the URL without user, password and query, which are for nobody else to see.
 
     Args:
         url: as the user gave it.
-        path: of a file or folder below it, as its file system writes it; by default what the URL names.
-        info: what a listing said of it.
+        path: of a file or folder below it, as its file system writes it; by default what the URL
+            names.
     """
 
-    def __init__(self, url: str, path: str | None = None, info: Mapping[str, Any] | None = None) -> None:
-        self._url, self._given, self._known = url, path, info
-        self._listed: dict[str, RemotePath] = {}
+    def __init__(self, url: str, path: str | None = None) -> None:
+        self._url = url
+        self._below = path
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self._url, self._given)
+        return type(self), tuple(self.plain)
 
     def __repr__(self) -> str:
         return f"RemotePath({str(self)!r})"
 
     def __str__(self) -> str:
-        first, _, rest = self._url.partition("::")
-        if self._given is not None:
-            own = self._given if "://" in self._given else f"{self.protocol}://{self._given.lstrip('/')}"
-            first = f"{first}::{own}" if "://" not in first else own
-        return shown(f"{first}::{rest}" if rest else first)
+        parts = self._url.split("::")
+        if self._below is not None:
+            # Of `simplecache::s3://bucket/folder`, what comes first has no path.
+            which = next(k for k, part in enumerate(parts) if "://" in part)
+            is_url = "://" in self._below
+            parts[which] = self._below if is_url else f"{self._protocols[0]}://{self._below}"
+        return shown("::".join(parts))
 
     def __truediv__(self, name: str) -> RemotePath:
-        if name in self._listed:
-            return self._listed[name]
-        above, own = self._path.rstrip("/"), quote(name) if self.protocol in _WEB else name
-        return self._below(f"{above}/{own}" if above else own)
+        folder = self._path.rstrip("/")
+        part = quote(name, errors="surrogateescape") if self._is_web else name
+        return self._child(f"{folder}/{part}" if folder else part)
 
     @property
     def plain(self) -> list[str]:
-        """What another process finds the same place by; it holds what the URL holds, and is not for a file."""
-        return [self._url, self._path]
-
-    @property
-    def protocol(self) -> str:
-        """That of the URL, in small letters."""
-        found = PROTOCOL.match(self._url) or CHAINED.match(self._url)
-        return found[1].lower() if found else ""
-
-    @property
-    def _protocols(self) -> list[str]:
-        return [found[1].lower() for part in self._url.split("::") if (found := PROTOCOL.match(part))]
+        """The arguments it is made of, credentials included: for other processes, not for files."""
+        return [self._url] if self._below is None else [self._url, self._below]
 
     @property
     def is_of_this_process(self) -> bool:
         """Whether other processes do not see it."""
-        return any(name in _OWN for name in self._protocols)
+        return "memory" in self._protocols
 
-    @cached_property
+    @property
     def name(self) -> str:
         """The last part of its path."""
-        first, _, rest = self._url.partition("::")
-        own = self._given if self._given is not None else first.partition("://")[2]
-        own = _without_query(own, web=self.protocol in _WEB).rstrip("/")
-        if not own and rest:  # the whole of an archive
-            return RemotePath(rest).name if PROTOCOL.match(rest) else Path(rest).name
-        found = PurePosixPath(own).name
-        return unquote(found) if self.protocol in _WEB else found
+        first, _, archive = str(self).partition("::")
+        path = first.partition("://")[2].rstrip("/") or archive  # the whole of an archive
+        name = path.rpartition("/")[2]
+        return unquote(name, errors="surrogateescape") if self._is_web else name
 
     @property
     def suffix(self) -> str:
         """The ending of its name."""
-        return PurePosixPath(self.name).suffix
+        return os.path.splitext(self.name)[1]  # noqa: PTH122 - as of a `Path`
+
+    @property
+    def _protocols(self) -> list[str]:
+        matches = map(_PROTOCOL.match, self._url.split("::"))
+        return [match[1].lower() for match in matches if match]
+
+    @property
+    def _is_web(self) -> bool:
+        return self._protocols[0] in _WEB
 
     @cached_property
-    def _fs(self) -> Any:
-        """The file system; made anew for every place, since one that is shared remembers how things were."""
+    def _opened(self) -> tuple[Any, str]:
+        """The file system, and the path in it that the URL names.
+
+        The file system is made anew for every URL: one that is shared remembers how things were.
+        """
         try:
-            import fsspec  # noqa: PLC0415 - an extra
+            import fsspec  # an extra
         except ImportError:
-            raise LowtideError(f'{self} is a URL, which needs fsspec: pip install "lowtide[remote]"') from None
-        how: dict[str, Any] = {"skip_instance_cache": True}
-        unknown = [name for name in self._protocols if name not in fsspec.available_protocols()]
+            raise LowtideError(
+                f'{self} is a URL, which needs fsspec: pip install "lowtide[remote]"'
+            ) from None
+        known = fsspec.available_protocols()
+        unknown = [name for name in self._protocols if name not in known]
         if unknown:
             raise LowtideError(
-                f"{unknown[0]}:// is not a protocol that fsspec {fsspec.__version__} knows; correct the URL, or copy "
-                "the data to a path of this machine"
+                f"{unknown[0]}:// is not a protocol that fsspec {fsspec.__version__} knows; correct"
+                " the URL, or copy the data to a path of this machine"
             )
-        with self._asked():
+        options: dict[str, Any] = {"skip_instance_cache": True}
+        with self._explained():
             for name in {*self._protocols} & {*_WEB}:
-                import aiohttp  # noqa: PLC0415 - an extra
+                import aiohttp  # an extra
 
-                # The default ends every answer after five minutes, however much of a large file has come by then.
+                # The default ends every answer after five minutes, however much of a large file has
+                # come by then.
                 waits = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT, sock_read=_SILENCE)
-                how[name] = {"client_kwargs": {"timeout": waits}}
-            return fsspec.core.url_to_fs(self._url, **how)
+                options[name] = {"client_kwargs": {"timeout": waits}}
+            return fsspec.core.url_to_fs(self._url, **options)
 
     @property
     def _system(self) -> Any:
-        return self._fs[0]
+        return self._opened[0]
 
     @property
     def _path(self) -> str:
-        return str(self._fs[1]) if self._given is None else self._given
+        return self._opened[1] if self._below is None else self._below
 
-    def _below(self, path: str, info: Mapping[str, Any] | None = None) -> RemotePath:
-        """Another place of the same file system."""
-        found = RemotePath(self._url, path, info)
-        found.__dict__["_fs"] = self._fs
-        return found
+    def _child(self, path: str, *, is_dir: bool | None = None) -> RemotePath:
+        """Another place of the same file system; a listing says whether it is a folder."""
+        child = RemotePath(self._url, path)
+        child._opened = self._opened
+        if is_dir is not None:
+            child._is_dir = is_dir
+        return child
 
     @property
     def is_pattern(self) -> bool:
-        """Whether it stands for all files whose names match; a question mark of a web address begins its query."""
-        web = self.protocol in _WEB
-        return self._given is None and any(
-            sign in _without_query(self._path, web=web) for sign in "*[" + "?" * (not web)
-        )
+        """Whether it stands for all files whose names match; a question mark of a web address
+        begins its query.
+        """
+        path = _without_query(self._path, web=self._is_web)
+        return self._below is None and any(sign in path for sign in "*[?")
 
     def is_dir(self) -> bool:
-        """Whether it is a folder; of a web server, whether it ends in a slash: to ask would be to fetch it."""
+        """Whether it is a folder; of a web server, whether it ends in a slash: to ask would be to
+        fetch it.
+        """
         return self._is_dir
 
     @cached_property
     def _is_dir(self) -> bool:
-        if self._known is not None:
-            return self._known.get("type") == "directory"
-        if self.protocol in _WEB:
-            return _without_query(self._given or self._url, web=True).endswith("/")
+        if self._is_web:
+            return _without_query(self._path, web=True).endswith("/")
         if self.is_pattern:
             return False
-        with self._asked():
+        with self._explained():
             return bool(self._system.isdir(self._path))
 
     def iterdir(self) -> Iterator[RemotePath]:
@@ -173,98 +176,92 @@ class RemotePath:
 
     @cached_property
     def _entries(self) -> Sequence[RemotePath]:
-        with self._asked():
-            listed = self._system.ls(self._path, detail=True)
-        above = _without_query(self._path, web=self.protocol in _WEB).strip("/")
-        found = []
-        for info in listed:
-            path = _without_query(info["name"], web=self.protocol in _WEB)
-            if path.strip("/").rpartition("/")[0] == above:
-                found.append(
-                    self._below(info["name"], {**info, "type": "directory" if path.endswith("/") else info["type"]})
-                )
-        return found
+        with self._explained():
+            listing = self._system.ls(self._path, detail=True)
+        folder = _without_query(self._path, web=self._is_web).strip("/")
+        entries: dict[tuple[str, bool], RemotePath] = {}
+        for info in sorted(listing, key=lambda info: str(info["name"])):
+            path = _without_query(info["name"], web=self._is_web)
+            is_dir = path.endswith("/") or info["type"] == "directory"
+            if path.strip("/").rpartition("/")[0] == folder:
+                entry = self._child(info["name"], is_dir=is_dir)
+                # A page may link a file twice, with and without a query.
+                entries.setdefault((entry.name, is_dir), entry)
+        return list(entries.values())
 
     @cached_property
     def matches(self) -> Sequence[RemotePath]:
         """The files that a pattern stands for."""
-        with self._asked():
-            found = self._system.glob(self._path, detail=True)
-        return [self._below(path, info) for path, info in found.items() if info["type"] == "file"]
+        with self._explained():
+            listing = self._system.glob(self._path, detail=True)
+        files = [path for path, info in listing.items() if info["type"] == "file"]
+        return [self._child(path, is_dir=False) for path in files]
 
     def walk(self) -> Iterator[str]:
         """The paths of all files below a folder, relative to it.
 
-        Hidden files and folders are passed over, and names that lead out of the folder, as those of archives and web
-        pages may: images are released under the names they have.
+        Hidden files and folders are passed over, and names that lead out of the folder, as those of
+        archives and web pages may: images are released under the names they have.
         """
-        if not self._listed:
-            self._listed.update((name, place) for name, place in self._walked() if _is_below(name))
-        return iter(self._listed)
-
-    def _walked(self) -> Iterator[tuple[str, RemotePath]]:
-        if self.protocol in _WEB:  # one page after the other, and none but those below
-            for entry in self.iterdir():
-                if entry.is_dir() and _is_below(entry.name):
-                    yield from ((f"{entry.name}/{name}", entry / name) for name in entry.walk())
-                elif not entry.is_dir():
-                    yield entry.name, entry
-            return
-        with self._asked():
-            found = self._system.find(self._path, detail=True)
-        above = self._path.strip("/")
-        for path, info in found.items():
-            yield path.strip("/").removeprefix(above).lstrip("/"), self._below(path, info)
+        for entry in self.iterdir():
+            name = entry.name
+            if "/" in name or name.startswith((".", "__MACOSX")):
+                continue
+            if entry.is_dir():
+                yield from (f"{name}/{below}" for below in entry.walk())
+            else:
+                yield name
 
     @cached_property
     def _info(self) -> Mapping[str, Any]:
-        if self._known is not None and any(map(_MARKS.search, self._known)):
-            return self._known
-        with self._asked():
+        with self._explained():
             return dict(self._system.info(self._path))
 
     @property
     def size(self) -> int | None:
         """How many bytes it has, where that is known."""
-        found = self._info.get("size")
-        return None if found is None else int(found)
+        size = self._info.get("size")
+        return None if size is None else int(size)
 
     def identity(self) -> list[Any]:
-        """What tells whether it is still the file it was: size, and time, hash or version; and which query it is of.
+        """What tells whether it is still the file it was: size, and time, hash or version; and
+        which query it is of.
 
-        A server that says none of these may give something else every time, so that no two answers are the same. Of the
-        query, which may hold credentials, there is only a digest.
+        A server that says none of these may give something else every time, so that no two answers
+        are the same. Of the query, which may hold credentials, there is only a digest.
         """
-        marks = sorted((name, str(value)) for name, value in self._info.items() if _MARKS.search(name) and value)
+        version = [
+            [name, str(value)]
+            for name, value in sorted(self._info.items())
+            if _VERSION.search(name) and value
+        ]
         queries = "".join(part.partition("?")[2] for part in self._url.split("::"))
-        asked = [hashlib.sha256(queries.encode()).hexdigest()] if queries else []
-        return [str(self), self.size, *map(list, marks or [("unknown", secrets.token_hex(8))]), *asked]
+        digest = [hashlib.sha256(queries.encode()).hexdigest()] if queries else []
+        return [str(self), self.size, *(version or [["unknown", secrets.token_hex(8)]]), *digest]
 
     def read_bytes(self) -> bytes:
         """All of a file, in memory."""
-        with self._asked():
+        with self._explained():
             return bytes(self._system.cat_file(self._path))
 
     def read_text(self, encoding: str) -> str:
         """All of a file as text."""
         return self.read_bytes().decode(encoding)
 
-    def open(self, mode: str = "rb") -> io.RawIOBase:
-        """A file to read from its beginning; only what is read is fetched, a little ahead."""
-        with self._asked():
-            return _Answers(self, self._system.open(self._path, mode, block_size=_AHEAD))
-
-    def by_ranges(self) -> io.RawIOBase | None:
-        """A file of which any range can be read, and only what is read is fetched; `None` where that cannot be had."""
-        if not self._has_ranges:
-            return None
-        with self._asked():
-            return _Answers(self, self._system.open(self._path, "rb", cache_type="none"))
+    def open(self, mode: str = "rb", *, ahead: int = _READ_AHEAD) -> io.RawIOBase:
+        """A file to read from its beginning; only what is read is fetched, and `ahead` bytes more
+        at most.
+        """
+        how: dict[str, Any] = {"block_size": ahead} if ahead else {"cache_type": "none"}
+        with self._explained():
+            return _RemoteFile(self, self._system.open(self._path, mode, **how))
 
     @cached_property
-    def _has_ranges(self) -> bool:
-        """Whether some bytes can be had without those before them; a web server says so by giving them."""
-        with self._asked(), self._system.open(self._path, "rb", cache_type="none") as file:
+    def has_ranges(self) -> bool:
+        """Whether some bytes can be had without those before them; a web server says so by giving
+        them.
+        """
+        with self._explained(), self._system.open(self._path, "rb", cache_type="none") as file:
             try:
                 file.seek(-1, os.SEEK_END)
                 return len(file.read(1)) == 1
@@ -273,12 +270,14 @@ class RemotePath:
 
     def copy_to(self, place: Path) -> None:
         """Copy a file to a path of this machine."""
-        with self._asked():
+        with self._explained():
             self._system.get_file(self._path, str(place))
 
     @contextlib.contextmanager
-    def _asked(self) -> Iterator[None]:
-        """Say what is wrong in one line, without what the protocol has to say: it may quote the URL."""
+    def _explained(self) -> Iterator[None]:
+        """Say what is wrong in one line, without what the protocol has to say: it may quote the
+        URL.
+        """
         try:
             yield
         except LowtideError:
@@ -287,36 +286,53 @@ class RemotePath:
             problem = self._explain(error)
         else:
             return
-        raise problem from None
+        raise LowtideError(problem) from None
 
-    def _explain(self, error: Exception) -> LowtideError:
+    def _explain(self, error: Exception) -> str:
         causes = [error, *filter(None, (error.__cause__, error.__context__))]
-        status = next((one.status for one in causes if hasattr(one, "status")), None)  # of HTTP
-        failed = [one for one in causes if isinstance(one, OSError) and not isinstance(one, FileNotFoundError)]
-        said = f"HTTP status {status}" if status else type((failed or causes)[0]).__name__
-        words = f"cannot read {self}: {said}; check the URL, and whether its host can be reached from here"
-        if any(isinstance(one, ImportError) for one in causes):
-            known = [_PACKAGES[name] for name in self._protocols if name in _PACKAGES]
-            run = f"run pip install {known[0]}" if known else "install what fsspec needs for it"
-            words = f"{self} needs {known[0] if known else 'a package'}, which is not installed; {run}"
-        elif isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-            folder = tempfile.gettempdir()
-            words = f"{folder} has no room for a copy of {self}; make room, or name another folder by TMPDIR"
-        elif status in (401, 403) or isinstance(error, PermissionError) or "Credentials" in type(error).__name__:
-            words = f"{self} may not be read with the credentials that were found; check these, and the URL"
-        elif status == 404 or (status is None and isinstance(error, FileNotFoundError) and not failed):
-            words = f"there is no file {self}; check the URL"
-        elif isinstance(error, ValueError) and "range requests" in str(error):
-            words = f"the server of {self} gives whole files only; copy the file to this machine first"
-        return LowtideError(words)
+        status = next((cause.status for cause in causes if hasattr(cause, "status")), None)
+        missing = next((cause for cause in causes if isinstance(cause, ImportError)), None)
+        if missing is not None:
+            return f"{self} needs a package that is not installed; fsspec says: {missing}"
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            return (
+                f"{tempfile.gettempdir()} has no room for a copy of {self}; make room, or name"
+                " another folder by TMPDIR"
+            )
+        is_denied = isinstance(error, PermissionError) or "Credentials" in type(error).__name__
+        if is_denied or status in (401, 403):
+            return (
+                f"{self} may not be read with the credentials that were found; check these, and"
+                " the URL"
+            )
+        if "range requests" in str(error):
+            return (
+                f"the server of {self} gives whole files only; copy the file to this machine first"
+            )
+        # Of a host that cannot be reached fsspec says that there is no file, and names the failure
+        # as the cause.
+        failures = [
+            cause
+            for cause in causes
+            if isinstance(cause, OSError) and not isinstance(cause, FileNotFoundError)
+        ]
+        is_absent = isinstance(error, FileNotFoundError) and not failures
+        if status == 404 or (is_absent and status is None):
+            return f"there is no file {self}; check the URL"
+        reason = f"HTTP status {status}" if status else type((failures or causes)[0]).__name__
+        return (
+            f"cannot read {self}: {reason}; check the URL, and whether its host can be reached from"
+            " here"
+        )
 
 
-class _Answers(io.RawIOBase):
+class _RemoteFile(io.RawIOBase):
     """A file of a file system whose errors are ours, also while it is read."""
 
     def __init__(self, place: RemotePath, file: Any) -> None:
         super().__init__()
-        self._place, self._file = place, file
+        self._place = place
+        self._file = file
 
     def readable(self) -> bool:
         return True
@@ -331,18 +347,22 @@ class _Answers(io.RawIOBase):
         return int(self._file.tell())
 
     def read(self, size: int | None = -1) -> bytes:
-        with self._place._asked():
+        with self._place._explained():
             return bytes(self._file.read(-1 if size is None else size))
 
     def readinto(self, buffer: Any) -> int:
-        found = self.read(len(buffer))
-        buffer[: len(found)] = found
-        return len(found)
+        data = self.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
 
     def close(self) -> None:
-        if not self.closed:
-            self._file.close()
+        self._file.close()
         super().close()
+
+
+def is_url(text: str) -> bool:
+    """Whether a text looks like a URL, which may be chained, such as `simplecache::s3://…`."""
+    return any(map(_PROTOCOL.match, text.split("::")))
 
 
 def shown(url: str) -> str:
@@ -351,20 +371,17 @@ def shown(url: str) -> str:
 
 
 def _shown(part: str) -> str:
-    found = PROTOCOL.match(part)
-    if not found:
+    match = _PROTOCOL.match(part)
+    if not match:
         return part
-    host, slash, path = part[found.end() :].partition("/")
-    rest = _without_query(f"{host.rpartition('@')[2]}{slash}{path}", web=found[1].lower() in _WEB)
-    return f"{found[0]}{rest}"
+    host, slash, path = part[match.end() :].partition("/")
+    where = f"{host.rpartition('@')[2]}{slash}{path}"
+    return match[0] + _without_query(where, web=match[1].lower() in _WEB)
 
 
 def _without_query(path: str, *, web: bool) -> str:
     """A path up to its query; elsewhere than on the web a question mark may belong to a pattern."""
-    head, _, query = path.partition("?")
-    return head.partition("#")[0] if web else head if "=" in query else path
-
-
-def _is_below(name: str) -> bool:
-    """Whether a path stays within its folder, and no part of it is hidden: neither `/x` nor `../x` nor `.x/y`."""
-    return not any(part == "" or part.startswith((".", "__MACOSX")) for part in name.split("/"))
+    before, _, query = path.partition("?")
+    if web:
+        return before.partition("#")[0]
+    return before if "=" in query else path

@@ -1,11 +1,14 @@
 """Rows set aside, folds and samples: by class, by group where rows belong together, or at random.
 
-Everything here draws from the generator or seed that it is given, so that the rows of a documented result stay.
+Everything here draws from the generator or seed that it is given, so that the rows of a documented
+result stay.
 
-Random streams by name: what draws for one purpose shares no random numbers with what draws for another.
+Random streams by name: what draws for one purpose shares no random numbers with what draws for
+another.
 
-A user who draws data with `default_rng(0)` and fits with `random_state=0` would otherwise have the very numbers that
-drew the classes decide which rows are held out. Each number stays as it is for good: results depend on it.
+A user who draws data with `default_rng(0)` and fits with `random_state=0` would otherwise have the
+very numbers that drew the classes decide which rows are held out. Each number stays as it is for
+good: results depend on it.
 """
 
 from __future__ import annotations
@@ -18,6 +21,8 @@ from numpy.typing import ArrayLike
 
 from lowtide.checks import LowtideError, check_rows, count
 from lowtide.types import Bools, Floats, Labels
+
+MOST_ROWS = 200_000  # that anything is fitted to: so many fit into a laptop's memory many times
 
 
 class Split(NamedTuple):
@@ -44,7 +49,8 @@ def stratified(codes: Labels, share: float, *, seed: np.random.SeedSequence) -> 
 
 
 def grouped(codes: Labels, groups: Labels, share: float, *, seed: np.random.SeedSequence) -> Split:
-    """Set whole groups aside, about a share of the rows of every class; every class stays on both sides.
+    """Set whole groups aside, about a share of the rows of every class; every class stays on both
+    sides.
 
     Args:
         codes: (n,) the class of each row.
@@ -56,14 +62,17 @@ def grouped(codes: Labels, groups: Labels, share: float, *, seed: np.random.Seed
     members = np.zeros((int(groups.max()) + 1, int(codes.max()) + 1))
     np.add.at(members, (groups, codes), 1)
     total = members.sum(axis=0)
-    target, taken = share * total, np.zeros_like(total)
+    target = share * total
+    taken = np.zeros_like(total)
     aside = np.zeros(len(members), dtype=bool)
     for group in rng.permutation(len(members)):
         more = taken + members[group]
-        # Nearer to the target of all classes, in shares of each class, and some of every class left.
+        # Nearer to the target of all classes, in shares of each class, and some of every class
+        # left.
         missing, now = ((target - rows) / np.maximum(total, 1) for rows in (taken, more))
         if (now**2).sum() < (missing**2).sum() and (more < np.maximum(total, 1)).all():
-            aside[group], taken = True, more
+            aside[group] = True
+            taken = more
     _give_every_class(aside, members, rng)
     return Split(np.flatnonzero(~aside[groups]), np.flatnonzero(aside[groups]))
 
@@ -80,26 +89,37 @@ def _give_every_class(aside: Bools, members: Floats, rng: np.random.Generator) -
                 break
         else:
             raise LowtideError(
-                "these groups cannot be split with every class on both sides: each class needs rows in two groups "
-                "or more that are not all of another class; use smaller groups"
+                "these groups cannot be split with every class on both sides: each class needs rows"
+                " in two groups or more that are not all of another class; use smaller groups"
             )
 
 
-def set_aside(codes: Labels, groups: Labels | None, share: float, *, seed: np.random.SeedSequence) -> Split:
-    """Set whole groups aside where there are groups, and rows of every class otherwise; see `grouped`, `stratified`."""
-    return stratified(codes, share, seed=seed) if groups is None else grouped(codes, groups, share, seed=seed)
+def set_aside(
+    codes: Labels, groups: Labels | None, share: float, *, seed: np.random.SeedSequence
+) -> Split:
+    """Set whole groups aside where there are groups, and rows of every class otherwise; see
+    `grouped`, `stratified`.
+    """
+    return (
+        stratified(codes, share, seed=seed)
+        if groups is None
+        else grouped(codes, groups, share, seed=seed)
+    )
 
 
 def each_set_aside(
     codes: Labels, groups: Labels | None, tested: Bools, folds: int, *, seed: np.random.SeedSequence
 ) -> list[Split]:
-    """Deal the rows that are to be tested to folds; each fold is set aside once, and all other rows are kept.
+    """Deal the rows that are to be tested to folds; each fold is set aside once, and all other rows
+    are kept.
 
-    Where groups are too few for that, there are fewer folds: every class must be kept in two groups or more.
+    Where groups are too few for that, there are fewer folds: every class must be kept in two groups
+    or more.
 
     Args:
         codes: (n,) the class of each row.
-        groups: (n,) rows of one group, numbered from 0, stay together; `None` where each row stands for itself.
+        groups: (n,) rows of one group, numbered from 0, stay together; `None` where each row stands
+            for itself.
         tested: (n,) the rows to test.
         folds: how many folds at most.
         seed: of the deal.
@@ -112,7 +132,9 @@ def each_set_aside(
         else:
             fold = grouped_folds(codes[rows], groups[rows], count_, rng)
         # Groups may be fewer than folds.
-        parts = [Split(others(len(codes), rows[fold == k]), rows[fold == k]) for k in np.unique(fold)]
+        parts = [
+            Split(others(len(codes), rows[fold == k]), rows[fold == k]) for k in np.unique(fold)
+        ]
         if groups is None or all(_has_every_class(codes, groups, part.kept) for part in parts):
             break
     return parts
@@ -144,7 +166,8 @@ def stratified_folds(codes: Labels, folds: int, rng: np.random.Generator) -> Lab
 
 
 def grouped_folds(codes: Labels, groups: Labels, folds: int, rng: np.random.Generator) -> Labels:
-    """Give every row the fold of its group, (n,), with sizes, and the classes that most rows of a group have, spread.
+    """Give every row the fold of its group, (n,), with sizes, and the classes that most rows of a
+    group have, spread.
 
     Args:
         codes: (n,) the class of each row.
@@ -154,7 +177,11 @@ def grouped_folds(codes: Labels, groups: Labels, folds: int, rng: np.random.Gene
     """
     _, members, sizes = np.unique(groups, return_inverse=True, return_counts=True)
     classes = int(codes.max()) + 1
-    most = np.bincount(members * classes + codes, minlength=len(sizes) * classes).reshape(-1, classes).argmax(axis=1)
+    most = (
+        np.bincount(members * classes + codes, minlength=len(sizes) * classes)
+        .reshape(-1, classes)
+        .argmax(axis=1)
+    )
     order = rng.permutation(len(sizes))
     order = order[np.lexsort((-sizes[order], most[order]))]
     return _dealt(order, folds)[members]
@@ -183,19 +210,25 @@ def others(n: int, *out: Labels) -> Labels:
 
 
 def some_rows(rows: int | Labels, most: int, rng: np.random.Generator) -> Labels:
-    """A random choice of at most `most` row numbers, sorted; of range(rows) where `rows` is a number."""
+    """A random choice of at most `most` row numbers, sorted; of range(rows) where `rows` is a
+    number.
+    """
     return np.sort(rng.permutation(rows)[:most])
 
 
 def stratified_sample(codes: Labels, most: int, rng: np.random.Generator) -> Labels:
-    """About `most` row numbers, sorted, every class in its share; all of them where there are no more."""
+    """About `most` row numbers, sorted, every class in its share; all of them where there are no
+    more.
+    """
     if len(codes) <= most:
         return np.arange(len(codes))
     return np.flatnonzero(stratified_folds(codes, -(-len(codes) // most), rng) == 0)
 
 
 def sample_with_classes(codes: Labels, most: int, least: int, rng: np.random.Generator) -> Labels:
-    """A random choice of at most `most` row numbers that begins with `least` rows of every class (n,)."""
+    """A random choice of at most `most` row numbers that begins with `least` rows of every class
+    (n,).
+    """
     order = rng.permutation(len(codes))
     counts = np.bincount(codes)
     turn = np.argsort(codes[order], kind="stable")
@@ -204,11 +237,31 @@ def sample_with_classes(codes: Labels, most: int, least: int, rng: np.random.Gen
     return np.concatenate([order[first], np.delete(order, first)])[:most]
 
 
-def read_groups(groups: ArrayLike | None, rows: int) -> Labels | None:
-    """Groups as codes (n,), in the order of first appearance; a row whose group is missing is a group of its own.
+def sample_groups(groups: Labels, most: int, rng: np.random.Generator) -> Labels:
+    """The row numbers, sorted, of whole groups chosen at random; at most `most` rows.
 
     Args:
-        groups: n values of any kind that can be compared, or a column of a table; `None` stays `None`.
+        groups: (n,) rows of one group have one number.
+        most: rows.
+        rng: draws the order of the groups.
+    """
+    _, members, sizes = np.unique(groups, return_inverse=True, return_counts=True)
+    order = rng.permutation(len(sizes))
+    kept = order[np.cumsum(sizes[order]) <= most]
+    if not len(kept):
+        raise LowtideError(
+            f"a group has more than the {most:,} rows that are used at most; give finer groups"
+        )
+    return np.flatnonzero(np.isin(members, kept))
+
+
+def read_groups(groups: ArrayLike | None, rows: int) -> Labels | None:
+    """Groups as codes (n,), in the order of first appearance; a row whose group is missing is a
+    group of its own.
+
+    Args:
+        groups: n values of any kind that can be compared, or a column of a table; `None` stays
+            `None`.
         rows: n.
     """
     if groups is None:
@@ -220,7 +273,11 @@ def read_groups(groups: ArrayLike | None, rows: int) -> Labels | None:
     numbers: dict[object, int] = {}
     try:
         return np.array(
-            [numbers.setdefault(group_key(one, row), len(numbers)) for row, one in enumerate(listed)], np.intp
+            [
+                numbers.setdefault(group_key(one, row), len(numbers))
+                for row, one in enumerate(listed)
+            ],
+            np.intp,
         )
     except TypeError:
         raise LowtideError("groups must hold one plain value per row: a name or a number") from None
@@ -236,11 +293,7 @@ STREAMS = MappingProxyType(
     {
         # density
         "density": 0x71DE,
-        "rows without networks": 0x71DF,
-        "paper recipe on texts": 0x7E87,
-        "groups of a text stream": 0x7E88,
-        "sample of a text stream": 0x7E89,
-        "paper recipe on images": 0x9A9E,
+        "rows of regressions": 0x71DF,
         "image networks": 0x1A6E,
         "image folds": 0xF01D,
         # attack

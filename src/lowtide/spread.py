@@ -1,8 +1,9 @@
-"""Independent work that may be spread over processes: `mapped` is Python's `map`, unless a verb was given workers.
+"""Independent work that may be spread over processes: `mapped` is Python's `map`, unless a verb was
+given workers.
 
-A context, as the device of `lowtide.training` is: a parameter would go through all functions between a verb and what it
-spreads out. Whatever is mapped is a pure function of its item and runs on one processor, so that it changes nothing who
-does it, and how many.
+A context, as the device of `lowtide.training` is: a parameter would go through all functions
+between a verb and what it spreads out. Whatever is mapped is a pure function of its item and runs
+on one processor, so that it changes nothing who does it, and how many.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Classifiers of other packages attack where they are installed, and are left out where they are not."""
+"""Classifiers of other packages attack where they are installed, and are left out where they are
+not.
+"""
 
 from importlib.util import find_spec
 
@@ -9,7 +11,9 @@ from lowtide.attack import attackers, panel
 from lowtide.attack.attackers import INSTALLED, installed_attackers
 from lowtide.errors import LowtideNote
 
-HISTOGRAMS = {"histogram trees": ("sklearn.ensemble", "HistGradientBoostingClassifier", {"max_iter": 20})}
+HISTOGRAMS = {
+    "histogram trees": ("sklearn.ensemble", "HistGradientBoostingClassifier", {"max_iter": 20})
+}
 
 
 def two_copies(n=400, seed=0):
@@ -21,7 +25,9 @@ def two_copies(n=400, seed=0):
 def reads(name):
     """The attacker learns from a column that tells, and nothing from one that does not."""
     x, s = two_copies()
-    told, untold = (panel.attack(one, s, attackers=name, progress=False).headline for one in (x, x[:, 1:]))
+    told, untold = (
+        panel.attack(one, s, attackers=name, progress=False).headline for one in (x, x[:, 1:])
+    )
     assert told.accuracy.low > 0.55
     assert untold.information.low < 0.01
     return told.attacker
@@ -39,7 +45,12 @@ def test_what_is_not_there_or_cannot_be_loaded_is_left_out(tmp_path, monkeypatch
     (tmp_path / "broken_attacker.py").write_text("raise OSError('a library is missing')\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     with pytest.warns(LowtideNote, match="broken_attacker is installed and cannot be loaded"):
-        assert installed_attackers("tables", np.asarray, {"one": ("broken_attacker", "Classifier", {})}) == {}
+        assert (
+            installed_attackers(
+                "tables", np.asarray, {"one": ("broken_attacker", "Classifier", {})}
+            )
+            == {}
+        )
 
 
 @pytest.mark.parametrize("name", INSTALLED)

@@ -17,11 +17,15 @@ FAILURE = 0.3  # generous, so that a bound that fails too often shows in 200 tri
 
 
 def three_classes():
-    return EnumerableWorld([[0.0], [1.0], [2.0]], [[0.3, 0.1, 0.1], [0.05, 0.2, 0.05], [0.02, 0.03, 0.15]])
+    return EnumerableWorld(
+        [[0.0], [1.0], [2.0]], [[0.3, 0.1, 0.1], [0.05, 0.2, 0.05], [0.02, 0.03, 0.15]]
+    )
 
 
 def released(world, n, seed, scale):
-    """Noised rows, and for each the exact information density, from the mixture that the noise makes of the world."""
+    """Noised rows, and for each the exact information density, from the mixture that the noise
+    makes of the world.
+    """
     x, s = world.sample(n, seed)
     y = x[:, 0] + scale * np.random.default_rng([seed, 1]).standard_normal(n)
     kernel = np.exp(-0.5 * ((y[:, None] - world.atoms[:, 0]) / scale) ** 2)
@@ -31,24 +35,32 @@ def released(world, n, seed, scale):
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.1, 0.5])
 @pytest.mark.parametrize(
-    ("world", "scale"), [(worlds.two_points(0.3), 1.0), (worlds.two_points(0.5), 30.0), (three_classes(), 0.5)]
+    ("world", "scale"),
+    [(worlds.two_points(0.3), 1.0), (worlds.two_points(0.5), 30.0), (three_classes(), 0.5)],
 )
 def test_the_lower_bound_holds_at_its_stated_confidence(world, scale, epsilon):
     law = world.release(np.array([True]), scale)
-    forward, reverse = law.forward(epsilon), law.reverse(epsilon)
+    forward = law.forward(epsilon)
+    reverse = law.reverse(epsilon)
     failures = 0
     for seed in range(SEEDS):
         found = lower_bound(*released(world, 300, seed, scale), epsilon, failure=FAILURE, seed=seed)
-        failures += bool((found.forward > forward + 1e-12).any() or (found.reverse > reverse + 1e-12).any())
+        failures += bool(
+            (found.forward > forward + 1e-12).any() or (found.reverse > reverse + 1e-12).any()
+        )
     assert failures <= binom.ppf(0.999, SEEDS, FAILURE)
 
 
 def test_the_best_of_many_tails_is_tested_on_other_rows():
-    """Tails chosen from pure chance: half of the time one would hold up on the very rows that chose it."""
+    """Tails chosen from pure chance: half of the time one would hold up on the very rows that chose
+    it.
+    """
     found = []
     for seed in range(SEEDS):
         rng = np.random.default_rng(seed)
-        bound = lower_bound(rng.standard_normal((400, 2)), rng.integers(0, 2, 400), 0.0, failure=0.99, seed=seed)
+        bound = lower_bound(
+            rng.standard_normal((400, 2)), rng.integers(0, 2, 400), 0.0, failure=0.99, seed=seed
+        )
         found.append(max(bound.forward_max, bound.reverse_max) > 0)
     assert np.mean(found) < 0.1
 
@@ -56,7 +68,8 @@ def test_the_best_of_many_tails_is_tested_on_other_rows():
 def test_full_disclosure_is_nearly_reached_and_redaction_gives_nothing():
     world = worlds.two_points(0.5)
     x, s = world.sample(2000, seed=0)
-    found, law = lower_bound(world.density(x), s, 0.1), world.release(np.array([False]))
+    found = lower_bound(world.density(x), s, 0.1)
+    law = world.release(np.array([False]))
     assert (found.forward >= 0.85 * law.forward(0.1)).all()
     assert (found.reverse >= 0.85 * law.reverse(0.1)).all()
     assert (found.forward <= law.forward(0.1)).all()
@@ -90,13 +103,16 @@ def test_the_bound_ignores_class_names_and_the_scale_of_scores(seed, epsilon, cl
     renamed = lower_bound(4 * density[:, order], np.argsort(order)[s], epsilon)
     np.testing.assert_allclose(renamed.forward, found.forward[order])
     np.testing.assert_allclose(renamed.reverse, found.reverse[order])
-    assert ((found.forward >= 0) & (found.forward <= 1) & (found.reverse >= 0) & (found.reverse <= 1)).all()
+    assert (
+        (found.forward >= 0) & (found.forward <= 1) & (found.reverse >= 0) & (found.reverse <= 1)
+    ).all()
 
 
 def test_scores_may_rule_classes_out():
     world = worlds.rare_value(0.5)
     x, s = world.sample(4000, seed=0)
-    density, law = world.density(x), world.release(np.array([False]))
+    density = world.density(x)
+    law = world.release(np.array([False]))
     assert np.isneginf(density).any()
     found = lower_bound(density, s, 0.1)
     assert (found.forward > 0.6 * law.forward(0.1)).all()
@@ -110,7 +126,8 @@ def test_the_attack_on_a_release_proves_its_divergence():
     y = x.copy()
     y[:, 0] += np.random.default_rng(1).standard_normal(len(s))
     report = attack(y, s, attackers=("logistic regression", "boosted trees"))
-    found, law = audit_divergence(report, 0.1), world.release(np.array([True, False]), 1.0)
+    found = audit_divergence(report, 0.1)
+    law = world.release(np.array([True, False]), 1.0)
     assert 0.6 * law.forward(0.1).max() < found.forward_max <= law.forward(0.1).max()
     assert 0.6 * law.reverse(0.1).max() < found.reverse_max <= law.reverse(0.1).max()
     assert found.n == 4000, "every row is tested once"

@@ -35,7 +35,9 @@ def test_the_retrained_attacker_reads_what_the_fixed_one_does_not(echo):
     world = worlds.redundant_bit(2, flip=0.2)
     truth = world.release(np.array([True, False]), 1.0).accuracy()
     assert echo.headline.accuracy.low <= truth <= echo.headline.accuracy.high
-    assert echo.headline_fixed.accuracy.high < echo.headline.accuracy.low, "it has no reason to look at the echo"
+    assert echo.headline_fixed.accuracy.high < echo.headline.accuracy.low, (
+        "it has no reason to look at the echo"
+    )
     assert echo.headline_fixed.accuracy.value == pytest.approx(0.6915, abs=0.04), "Φ(1/2)"
     assert echo.headline_clean.accuracy.value == 1.0, "and it does read clean data"
     assert echo.fixed_missing is None
@@ -87,10 +89,13 @@ def test_noise_on_the_rare_value_alone_is_read():
 def test_information_does_not_exceed_the_worlds():
     """At level 0.9 a one-sided miss is due in one of 20, for all attackers together."""
     world = worlds.shifted_gaussian(2, dimension=2, prior=[0.3, 0.7])
-    reports = [attack(*world.sample(400, seed), attackers=QUICK, seed=seed, level=0.9) for seed in range(10)]
-    assert sum(report.headline.information.low > world.information() for report in reports) <= binom.ppf(
-        0.999, 10, 0.05
-    )
+    reports = [
+        attack(*world.sample(400, seed), attackers=QUICK, seed=seed, level=0.9)
+        for seed in range(10)
+    ]
+    assert sum(
+        report.headline.information.low > world.information() for report in reports
+    ) <= binom.ppf(0.999, 10, 0.05)
     found = [[a.information for a in report.retrained] for report in reports]
     for name, estimates in zip(QUICK, zip(*found, strict=True), strict=True):
         assert np.mean([estimate.value for estimate in estimates]) > 0.6 * world.information(), name
@@ -110,7 +115,9 @@ def test_the_same_seed_gives_the_same_attack_report():
 def frame(n=200, seed=0):
     rng = np.random.default_rng(seed)
     s = rng.integers(0, 3, n)
-    town = np.array(["north", "south", "west"])[np.where(rng.random(n) < 0.8, s, rng.integers(0, 3, n))]
+    town = np.array(["north", "south", "west"])[
+        np.where(rng.random(n) < 0.8, s, rng.integers(0, 3, n))
+    ]
     return {"age": rng.normal(40, 10, n), "town": town}, np.array(["a", "b", "c"])[s]
 
 
@@ -124,9 +131,13 @@ def test_frames_with_text_and_three_classes(library):
     assert len(report.fixed) == 2, "a text the clean table does not know is read as none of its own"
 
 
-@pytest.mark.parametrize("library", [pd.DataFrame, pl.DataFrame, pa.table], ids=["pandas", "polars", "pyarrow"])
+@pytest.mark.parametrize(
+    "library", [pd.DataFrame, pl.DataFrame, pa.table], ids=["pandas", "polars", "pyarrow"]
+)
 def test_blanks_and_words_where_the_clean_table_had_values(library):
-    """Who never saw a release reads them as the usual value: there is a fixed attacker, and it learns less."""
+    """Who never saw a release reads them as the usual value: there is a fixed attacker, and it
+    learns less.
+    """
     columns, s = frame()
     rng = np.random.default_rng(3)
     seen = [dt.datetime(2020, 1, 1) + dt.timedelta(days=40 * int(code > "a")) for code in s]
@@ -134,14 +145,21 @@ def test_blanks_and_words_where_the_clean_table_had_values(library):
     blank = rng.random(len(s)) < 0.5
     hidden = library(
         {
-            "age": [None if gone else age for gone, age in zip(blank, columns["age"].tolist(), strict=True)],
-            "town": ["hidden" if gone else town for gone, town in zip(blank, columns["town"].tolist(), strict=True)],
+            "age": [
+                None if gone else age
+                for gone, age in zip(blank, columns["age"].tolist(), strict=True)
+            ],
+            "town": [
+                "hidden" if gone else town
+                for gone, town in zip(blank, columns["town"].tolist(), strict=True)
+            ],
             "seen": [None if gone else day for gone, day in zip(blank, seen, strict=True)],
         }
     )
     report = attack(hidden, s, clean=clean, attackers="boosted trees")
     assert report.fixed_missing is None
-    (fixed,), (control,) = report.fixed, report.clean
+    (fixed,) = report.fixed
+    (control,) = report.clean
     assert control.accuracy.value > 0.8
     assert 0.3 < fixed.accuracy.value < control.accuracy.value
 
@@ -156,7 +174,9 @@ def test_numbers_replaced_by_words_have_a_fixed_attacker():
 
 def test_a_release_with_other_columns_has_no_fixed_attacker():
     columns, s = frame()
-    report = attack(pd.DataFrame({"age": columns["age"]}), s, clean=pd.DataFrame(columns), attackers=QUICK)
+    report = attack(
+        pd.DataFrame({"age": columns["age"]}), s, clean=pd.DataFrame(columns), attackers=QUICK
+    )
     assert report.fixed == ()
     assert report.headline_fixed is None
     assert "town" in report.fixed_missing
@@ -174,12 +194,16 @@ def test_a_report_without_clean_data_has_no_control():
 class TestRefusals:
     """What cannot be attacked is named, with the remedy, and without any value of the data."""
 
-    x, s = np.random.default_rng(0).standard_normal((40, 2)), np.tile([0, 1], 20)
+    x = np.random.default_rng(0).standard_normal((40, 2))
+    s = np.tile([0, 1], 20)
 
     @pytest.mark.parametrize(
         ("change", "message"),
         [
-            ({"attackers": ["oracle"]}, "'logistic regression', 'boosted trees', 'network'.* got 'oracle'"),
+            (
+                {"attackers": ["oracle"]},
+                "'logistic regression', 'boosted trees', 'network'.* got 'oracle'",
+            ),
             ({"attackers": []}, "attackers is empty"),
             ({"test_share": 1.0}, "test_share"),
             ({"level": 1.0}, "level"),
@@ -202,7 +226,9 @@ class TestRefusals:
     @pytest.mark.parametrize("library", [pd, pl], ids=["pandas", "polars"])
     def test_a_secret_inside_the_data_is_refused(self, library):
         table = library.DataFrame({"x": self.x[:, 0], "group": self.s})
-        with pytest.raises(LowtideError, match="release still holds the secret's own column 'group'; drop it"):
+        with pytest.raises(
+            LowtideError, match="release still holds the secret's own column 'group'; drop it"
+        ):
             attack(table, table["group"], attackers=QUICK)
         rest = table[["x"]]
         with pytest.raises(LowtideError, match="clean still holds"):
@@ -220,7 +246,10 @@ def test_given_test_rows_are_the_rows_attacked():
 
 @pytest.mark.parametrize(
     ("test", "message"),
-    [(np.zeros(300, bool), "every class on both sides"), (np.arange(300), r"test must be booleans of shape \(300,\)")],
+    [
+        (np.zeros(300, bool), "every class on both sides"),
+        (np.arange(300), r"test must be booleans of shape \(300,\)"),
+    ],
 )
 def test_invalid_test_rows_are_refused(test, message):
     x, s = worlds.redundant_bit(2).sample(300, seed=4)
@@ -229,7 +258,9 @@ def test_invalid_test_rows_are_refused(test, message):
 
 
 def test_groups_of_a_table_stay_on_one_side():
-    """A row names its household: who knows the household knows the secret, until households are kept apart."""
+    """A row names its household: who knows the household knows the secret, until households are
+    kept apart.
+    """
     rng = np.random.default_rng(0)
     household = np.repeat(np.arange(60), 10)
     s = rng.integers(0, 2, 60)[household]
@@ -251,10 +282,20 @@ class TestAttackersOfAUser:
     def test_classifiers_are_attackers(self):
         x, s = self.rows()
         tree = DecisionTreeClassifier(max_depth=3)
-        report = attack(x, s, clean=x, attackers=[tree, "boosted trees", GaussianNB(), GaussianNB()], progress=False)
+        report = attack(
+            x,
+            s,
+            clean=x,
+            attackers=[tree, "boosted trees", GaussianNB(), GaussianNB()],
+            progress=False,
+        )
         names = ["DecisionTreeClassifier", "boosted trees", "GaussianNB", "GaussianNB 2"]
         assert [one.attacker for one in report.retrained] == names
-        assert [one.attacker for one in report.clean] == [one.attacker for one in report.fixed] == names
+        assert (
+            [one.attacker for one in report.clean]
+            == [one.attacker for one in report.fixed]
+            == names
+        )
         assert all(one.information.low > 0.05 for one in report.retrained)
         assert not hasattr(tree, "tree_"), "a copy is fitted"
 
@@ -266,9 +307,12 @@ class TestAttackersOfAUser:
 
     def test_an_overconfident_classifier_is_calibrated(self):
         rng = np.random.default_rng(1)
-        x, s = rng.standard_normal((600, 5)), rng.integers(0, 2, 600)
+        x = rng.standard_normal((600, 5))
+        s = rng.integers(0, 2, 600)
         report = attack(x, s, attackers=[DecisionTreeClassifier()], progress=False)
-        assert report.headline.information.value > -0.02, "it is sure of what it has learnt by heart"
+        assert report.headline.information.value > -0.02, (
+            "it is sure of what it has learnt by heart"
+        )
 
     def test_classifiers_read_images_and_texts_as_numbers(self):
         s = np.arange(120) % 2
@@ -293,21 +337,35 @@ class TestAttackersOfAUser:
 
         class Entry:
             def __init__(self, name, value):
-                self.name, self.value = name, value
+                self.name = name
+                self.value = value
 
             def load(self):
                 return self.value
 
-        added = [Entry("bayes", GaussianNB), Entry("other trees", trees), Entry("words of bayes", ForTexts)]
+        added = [
+            Entry("bayes", GaussianNB),
+            Entry("other trees", trees),
+            Entry("words of bayes", ForTexts),
+        ]
         plain = metadata.entry_points
         monkeypatch.setattr(
-            metadata, "entry_points", lambda **by: added if by == {"group": "lowtide.attackers"} else plain(**by)
+            metadata,
+            "entry_points",
+            lambda **by: added if by == {"group": "lowtide.attackers"} else plain(**by),
         )
         x, s = self.rows()
         report = attack(x, s, attackers=["bayes", "other trees", "boosted trees"], progress=False)
-        assert [one.attacker for one in report.retrained] == ["bayes", "other trees", "boosted trees"]
+        assert [one.attacker for one in report.retrained] == [
+            "bayes",
+            "other trees",
+            "boosted trees",
+        ]
         assert report.retrained[1].information == report.retrained[2].information
         with pytest.raises(LowtideError, match=r"must be one of .*'bayes', 'other trees'"):
             attack(x, s, attackers="words of bayes")
         texts = ["ours it is" if one else "theirs it is" for one in s]
-        assert attack(texts, s, attackers="words of bayes", progress=False).headline.accuracy.value == 1.0
+        assert (
+            attack(texts, s, attackers="words of bayes", progress=False).headline.accuracy.value
+            == 1.0
+        )

@@ -22,7 +22,11 @@ def binary(p):
 def tied_rows(draw, classes=2):
     """Probabilities with many ties, and codes in which every class occurs."""
     n = draw(st.integers(2 * classes, 40))
-    grid = draw(st.lists(st.lists(st.integers(0, 3), min_size=classes, max_size=classes), min_size=n, max_size=n))
+    grid = draw(
+        st.lists(
+            st.lists(st.integers(0, 3), min_size=classes, max_size=classes), min_size=n, max_size=n
+        )
+    )
     others = draw(st.lists(st.integers(0, classes - 1), min_size=n - classes, max_size=n - classes))
     return softmax(np.array(grid, dtype=float), axis=1), np.array([*range(classes), *others])
 
@@ -45,13 +49,15 @@ def test_area_of_several_classes_is_the_mean_over_them(rows):
 @given(tied_rows())
 def test_renaming_two_classes_changes_nothing(rows):
     q, codes = rows
-    one, other = scores.auc(q, codes), scores.auc(q[:, ::-1], 1 - codes)
+    one = scores.auc(q, codes)
+    other = scores.auc(q[:, ::-1], 1 - codes)
     assert [one.value, one.low, one.high] == pytest.approx([other.value, other.low, other.high])
 
 
 @pytest.mark.parametrize("shift", [0.0, 1.0, 3.0])
 def test_area_interval_holds_the_truth(shift):
-    truth, held = ndtr(shift / np.sqrt(2)), 0
+    truth = ndtr(shift / np.sqrt(2))
+    held = 0
     for seed in range(300):
         rng = np.random.default_rng(seed)
         codes = np.repeat([0, 1], 40)
@@ -75,7 +81,8 @@ def test_constant_scores_tell_nothing_and_the_interval_says_how_surely():
 
 def test_scores_without_a_mistake_do_not_give_certainty():
     codes = np.repeat([0, 1], 30)
-    area, right = scores.auc(binary(codes * 0.8 + 0.1), codes), scores.accuracy(binary(codes * 0.8 + 0.1), codes)
+    area = scores.auc(binary(codes * 0.8 + 0.1), codes)
+    right = scores.accuracy(binary(codes * 0.8 + 0.1), codes)
     assert area.value == right.value == area.high == right.high == 1.0
     assert 0.8 < area.low < 0.95
     assert 0.9 < right.low < 0.98
@@ -106,10 +113,16 @@ def test_accuracy_of_the_best_attacker_is_that_of_the_release():
 
 def test_a_higher_level_widens_every_interval():
     rng = np.random.default_rng(0)
-    q, codes = binary(rng.random(100)), rng.integers(0, 2, 100)
+    q = binary(rng.random(100))
+    codes = rng.integers(0, 2, 100)
     prior = np.array([0.5, 0.5])
-    for score in (scores.accuracy, scores.auc, lambda *a, level: scores.information(*a, prior=prior, level=level)):
-        narrow, wide = score(q, codes, level=0.5), score(q, codes, level=0.99)
+    for score in (
+        scores.accuracy,
+        scores.auc,
+        lambda *a, level: scores.information(*a, prior=prior, level=level),
+    ):
+        narrow = score(q, codes, level=0.5)
+        wide = score(q, codes, level=0.99)
         assert wide.low < narrow.low < narrow.value < narrow.high < wide.high
 
 

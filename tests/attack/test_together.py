@@ -1,4 +1,6 @@
-"""Several samples of one person tell what the law says they tell together, and no more where they repeat each other."""
+"""Several samples of one person tell what the law says they tell together, and no more where they
+repeat each other.
+"""
 
 import numpy as np
 import pytest
@@ -8,11 +10,15 @@ from lowtide import LowtideError
 from lowtide.attack.panel import attack
 from lowtide.attack.together import read_posts, told_together
 
-PERSONS, POSTS, FLIP = 240, 9, 0.3
+PERSONS = 240
+POSTS = 9
+FLIP = 0.3
 
 
 def persons_with_posts(flip=FLIP, repeated=False, seed=0):
-    """A fair bit for each person, and posts that show it flipped with a probability; some have no tenth post."""
+    """A fair bit for each person, and posts that show it flipped with a probability; some have no
+    tenth post.
+    """
     rng = np.random.default_rng(seed)
     who = np.repeat(np.arange(PERSONS), POSTS)
     secret = rng.integers(0, 2, PERSONS)

@@ -1,4 +1,6 @@
-"""The bound against every attacker in audits: on laws whose best attacker is known, and what it says when it cannot."""
+"""The bound against every attacker in audits: on laws whose best attacker is known, and what it
+says when it cannot.
+"""
 
 import json
 from dataclasses import replace
@@ -25,12 +27,16 @@ FAST = ("logistic regression",)
 
 @pytest.fixture(scope="module")
 def people():
-    """Two columns of few values; the band tells a little about the vote: the best attacker is right in 55 %."""
+    """Two columns of few values; the band tells a little about the vote: the best attacker is right
+    in 55 %.
+    """
     rng = np.random.default_rng(0)
     n = 800
     vote = rng.integers(0, 2, n)
     band = np.where(rng.random(n) < 0.45 + 0.1 * vote, "low", "high")
-    return pd.DataFrame({"town": rng.choice(list("abc"), n), "band": band, "vote": np.where(vote, "yes", "no")})
+    return pd.DataFrame(
+        {"town": rng.choice(list("abc"), n), "band": band, "vote": np.where(vote, "yes", "no")}
+    )
 
 
 @pytest.fixture(scope="module")
@@ -39,13 +45,17 @@ def audited(people):
 
 
 def counted(table, **options):
-    return CountedRelease.of_counts(np.asarray(table, dtype=float), 0.05, nouns=TABLES.nouns, **options)
+    return CountedRelease.of_counts(
+        np.asarray(table, dtype=float), 0.05, nouns=TABLES.nouns, **options
+    )
 
 
 def card(columns=3, mechanism="redact", **parameters):
     return ReleaseCard(
         mechanism=mechanism,
-        certificate=certify_fixed(0.1, [0.5, 0.5], hidden=[False] * columns, ratios=[0.0] * columns, rows=2000),
+        certificate=certify_fixed(
+            0.1, [0.5, 0.5], hidden=[False] * columns, ratios=[0.0] * columns, rows=2000
+        ),
         features=tuple(Feature(f"x{j}", 0.0) for j in range(columns)),
         rows=2000,
         classes=2,
@@ -66,7 +76,8 @@ def test_the_bound_lies_between_the_best_attacker_and_certainty(audited):
 def test_the_verdict_states_the_bound_with_its_confidence_and_condition(audited):
     said = audited.verdict.counted
     assert said.startswith(
-        f"No attacker, however clever, guesses the vote right more than {percent_up(audited.counted.accuracy)}"
+        "No attacker, however clever, guesses the vote right more than"
+        f" {percent_up(audited.counted.accuracy)}"
     )
     assert "95 % confidence" in said
     assert "none of these rows had a part in choosing what is released" in said
@@ -87,12 +98,21 @@ def test_the_json_holds_bound_curve_and_measures(audited):
     plain = json.loads(json.dumps(audited.to_json(), allow_nan=False))["counted"]
     assert plain["accuracy"] == audited.counted.accuracy
     assert [point["rows"] for point in plain["curve"]] == [50, 100, 200, 400, 800]
-    assert set(plain["anonymity"]) == {"k", "unique", "distinct", "entropy", "closeness", "disclosure"}
+    assert set(plain["anonymity"]) == {
+        "k",
+        "unique",
+        "distinct",
+        "entropy",
+        "closeness",
+        "disclosure",
+    }
     assert plain["cannot_tell"] is False
 
 
 def test_the_report_has_the_bound_and_keeps_rare_cells_inside(people, tmp_path):
-    rare = people.assign(town=np.where(np.arange(len(people)) == 7, "only one lives here", people.town))
+    rare = people.assign(
+        town=np.where(np.arange(len(people)) == 7, "only one lives here", people.town)
+    )
     found = audit(rare.drop(columns="vote"), rare, "vote", attackers=FAST, progress=False)
     found.write_report(tmp_path / "report.html", figures=tmp_path / "figures")
     page = (tmp_path / "report.html").read_text()
@@ -106,7 +126,9 @@ def test_the_report_has_the_bound_and_keeps_rare_cells_inside(people, tmp_path):
 def test_a_utility_column_is_counted_although_attackers_do_not_see_it(people):
     rng = np.random.default_rng(1)
     wide = people.assign(income=rng.normal(size=len(people)))
-    found = audit(wide.drop(columns="vote"), wide, "vote", utility="income", attackers=FAST, progress=False)
+    found = audit(
+        wide.drop(columns="vote"), wide, "vote", utility="income", attackers=FAST, progress=False
+    )
     assert found.counted.cells == len(people), "every income is different"
     assert found.counted.cannot_tell
 
@@ -114,7 +136,9 @@ def test_a_utility_column_is_counted_although_attackers_do_not_see_it(people):
 def test_rows_that_are_all_different_cannot_tell_and_it_says_what_to_do():
     found = counted(np.eye(2)[:, np.arange(300) % 2])
     assert found.cannot_tell
-    assert found.sentence("vote").startswith("Against attackers of every kind these rows cannot tell: 300 of 300")
+    assert found.sentence("vote").startswith(
+        "These rows are too few, or too different, to bound every attacker: 300 of 300"
+    )
     assert "Merge values or hide columns" in found.sentence("vote")
 
 
@@ -138,10 +162,13 @@ def test_a_gate_is_what_rows_are_asked_for():
 
 def test_a_planned_release_states_what_holds_although_its_rows_chose_the_columns():
     table = [[300, 320], [280, 290]]
-    plain, planned = counted(table), counted(table, card=card())
+    plain = counted(table)
+    planned = counted(table, card=card())
     assert planned.chosen.columns == 3
     assert planned.chosen.accuracy > plain.accuracy
-    assert f"more than {percent_up(planned.chosen.accuracy)} of the time" in planned.sentence("vote")
+    assert f"more than {percent_up(planned.chosen.accuracy)} of the time" in planned.sentence(
+        "vote"
+    )
     assert "even if these rows chose which columns to hide" in planned.sentence("vote")
 
 
@@ -152,7 +179,8 @@ def certified(failure=0.025, secret="vote"):
 
 
 def test_a_certified_release_states_the_bound_of_its_card():
-    table, made = [[300, 320], [280, 290]], certified()
+    table = [[300, 320], [280, 290]]
+    made = certified()
     found = counted(table, card=made, secret="vote")
     assert found.stated == made.bound
     assert found.holds("accuracy") == made.bound.accuracy > found.accuracy
@@ -160,14 +188,18 @@ def test_a_certified_release_states_the_bound_of_its_card():
     assert "so the card says, from 300 rows that had no part in the plan" in found.sentence("vote")
 
 
-@pytest.mark.parametrize("made", [certified(secret="age"), certified(failure=0.2), card(mechanism="merge")])
+@pytest.mark.parametrize(
+    "made", [certified(secret="age"), certified(failure=0.2), card(mechanism="merge")]
+)
 def test_a_card_of_another_secret_or_of_less_confidence_bounds_nothing_here(made):
     found = counted([[300, 320], [280, 290]], card=made, secret="vote")
     assert found.stated is None
     assert found.holds("accuracy") is None
 
 
-@pytest.mark.parametrize("made", [card(mechanism="gaussian"), card(fill="redraw")], ids=["noise", "filled in"])
+@pytest.mark.parametrize(
+    "made", [card(mechanism="gaussian"), card(fill="redraw")], ids=["noise", "filled in"]
+)
 def test_of_other_plans_it_says_that_the_figure_does_not_hold_for_rows_that_planned(made):
     found = counted([[300, 320], [280, 290]], card=made)
     assert found.chosen is None
@@ -194,6 +226,8 @@ def test_rows_are_alike_where_all_that_they_show_is_the_same():
     assert first == second != third
 
 
-@pytest.mark.parametrize(("share", "said"), [(0.6801, "68.1 %"), (0.68, "68.0 %"), (1.0, "100.0 %")])
+@pytest.mark.parametrize(
+    ("share", "said"), [(0.6801, "68.1 %"), (0.68, "68.0 %"), (1.0, "100.0 %")]
+)
 def test_a_bound_is_never_rounded_down(share, said):
     assert percent_up(share) == said

@@ -17,12 +17,19 @@ from lowtide.worlds.base import EnumerableWorld
 
 
 def answered(q, codes, prior):
-    """A report in which one attacker gave these answers; the rest is that of an attack on few other rows."""
+    """A report in which one attacker gave these answers; the rest is that of an attack on few other
+    rows.
+    """
     x = np.arange(80.0)[:, None]
     blank = attack(x, np.arange(80) % len(prior), attackers="logistic regression", progress=False)
     one = replace(blank.retrained[0], attacker="exact")
     return replace(
-        blank, retrained=(one,), answers={"exact": q}, codes=codes, prior=np.asarray(prior), rows=np.arange(len(codes))
+        blank,
+        retrained=(one,),
+        answers={"exact": q},
+        codes=codes,
+        prior=np.asarray(prior),
+        rows=np.arange(len(codes)),
     )
 
 
@@ -38,7 +45,9 @@ def exact_answers(law, n, seed):
     return np.maximum(posterior.T[x[:, 0].astype(int)], 1e-12), s
 
 
-COSTS = np.array([[0.0, 1.0, 5.0], [1.0, 0.0, 5.0], [2.0, 2.0, 0.0], [1.0, 1.0, 1.0]])  # to miss the third is dear
+COSTS = np.array(
+    [[0.0, 1.0, 5.0], [1.0, 0.0, 5.0], [2.0, 2.0, 0.0], [1.0, 1.0, 1.0]]
+)  # to miss the third is dear
 
 
 def cost_saved(law):
@@ -104,7 +113,9 @@ def test_nothing_learnt_has_no_measures():
 
 
 def gaussian_answers(shift, n, seed):
-    """A number that is shifted in one of two equally frequent classes: the best attacker's answers."""
+    """A number that is shifted in one of two equally frequent classes: the best attacker's
+    answers.
+    """
     rng = np.random.default_rng(seed)
     s = rng.integers(0, 2, n)
     up = 1 / (1 + np.exp(-(shift * (rng.normal(size=n) + shift * s) - shift**2 / 2)))
@@ -112,7 +123,8 @@ def gaussian_answers(shift, n, seed):
 
 
 def test_the_interval_of_those_found_at_few_false_alarms_holds_the_exact_share():
-    shift, held = 2.0, {1e-2: 0, 1e-3: 0}
+    shift = 2.0
+    held = {1e-2: 0, 1e-3: 0}
     blank = answered(*gaussian_answers(shift, 60, 0), [0.5, 0.5])
     for seed in range(40):
         q, s = gaussian_answers(shift, 3000, seed)

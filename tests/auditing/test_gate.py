@@ -25,9 +25,11 @@ def audits():
     """The redundant bit with everything hidden, and with one of its copies left."""
     x, s = redundant_bit(2).sample(1500, seed=2)
     labels = np.array(["ZEBRA", "YAK"])[s]
-    hidden, copied = np.zeros_like(x), x * [0, 1]
+    hidden = np.zeros_like(x)
+    copied = x * [0, 1]
     return tuple(
-        audit_samples(one, labels, clean=x, attackers=FAST, secret="beast", epsilon=None) for one in (hidden, copied)
+        audit_samples(one, labels, clean=x, attackers=FAST, secret="beast", epsilon=None)
+        for one in (hidden, copied)
     )
 
 
@@ -57,7 +59,9 @@ def test_every_limit_is_kept_where_nothing_is_released_and_exceeded_where_a_copy
 def test_upper_ends_are_compared_so_that_a_limit_too_tight_for_the_rows_is_not_shown(audits, rules):
     found = audits[0]
     most = found.attacks.headline.accuracy
-    tight = rules(f"limits = ['{100 * (most.value + most.high) / 2}%', '1e-6']\nevery_attacker = '1e-6'\n")
+    tight = rules(
+        f"limits = ['{100 * (most.value + most.high) / 2}%', '1e-6']\nevery_attacker = '1e-6'\n"
+    )
     outcome = judge_limits(found, tight, None, Unseen())
     assert states(outcome) == ["not shown"] * 3
     assert "could have gone unseen in 1,500 samples" in outcome.outcomes[1].found
@@ -87,7 +91,9 @@ def test_measures_have_limits_and_unknown_ones_are_refused(audits, rules):
 
 def test_what_was_not_counted_is_not_shown(audits, rules):
     found = replace(audits[0], counted=None)
-    outcome = judge_limits(found, rules("every_attacker = '60%'\n", "minimum_group = 2"), None, Unseen())
+    outcome = judge_limits(
+        found, rules("every_attacker = '60%'\n", "minimum_group = 2"), None, Unseen()
+    )
     assert states(outcome) == ["not shown", "not shown"]
 
 
@@ -100,11 +106,15 @@ def test_a_bound_that_the_plan_may_have_used_up_is_not_shown(audits, rules):
 
 def test_the_bound_of_a_certified_card_keeps_a_limit_against_every_attacker(audits, rules):
     stated = Bound.of_counts(np.array([[300.0], [290.0]]), 0.1, 0.025)
-    found = replace(audits[0], counted=replace(audits[0].counted, planned=True, chosen=None, stated=stated))
+    found = replace(
+        audits[0], counted=replace(audits[0].counted, planned=True, chosen=None, stated=stated)
+    )
     kept = judge_limits(found, rules("every_attacker = '60%'\n"), None, Unseen())
     assert states(kept) == ["kept"]
     assert f"{percent_up(stated.accuracy)} right, as the card states" in kept.outcomes[0].found
-    assert states(judge_limits(found, rules("every_attacker = '52%'\n"), None, Unseen())) == ["not shown"]
+    assert states(judge_limits(found, rules("every_attacker = '52%'\n"), None, Unseen())) == [
+        "not shown"
+    ]
 
 
 def test_columns_that_nobody_judged_leave_limits_open_unless_they_are_accepted(audits, rules):
@@ -116,7 +126,9 @@ def test_columns_that_nobody_judged_leave_limits_open_unless_they_are_accepted(a
 def test_attackers_who_cannot_read_the_clean_data_keep_no_limit(audits, rules):
     x, s = redundant_bit(2).sample(600, seed=3)
     noise = np.random.default_rng(0).permutation(x)
-    found = audit_samples(np.zeros_like(x), s, clean=noise, attackers=FAST, secret="beast", epsilon=None)
+    found = audit_samples(
+        np.zeros_like(x), s, clean=noise, attackers=FAST, secret="beast", epsilon=None
+    )
     outcome = judge_limits(found, rules("limits = ['60%']\n"), None, Unseen())
     assert states(outcome) == ["not shown"]
     assert "attackers who read nothing keep every limit" in outcome.outcomes[0].found
@@ -139,14 +151,18 @@ def test_junit_has_one_test_case_per_limit_and_no_value_of_the_secret(audits, ru
     cases = root.findall("./testsuite/testcase")
     assert [one.get("name") for one in cases] == [one.asked for one in outcome.outcomes]
     failures = [one.find("failure") for one in cases]
-    assert [None if one is None else one.get("type") for one in failures] == ["exceeded"] * 3 + [None]
+    assert [None if one is None else one.get("type") for one in failures] == ["exceeded"] * 3 + [
+        None
+    ]
     assert root.get("failures") == root[0].get("failures") == "3"
     assert not {"ZEBRA", "YAK"} & set(text.replace('"', " ").split())
 
 
 def test_names_of_others_cannot_break_the_xml_or_the_page(audits):
     hostile = 'a<b>&"|`x`\n# big\x1b[1m'
-    outcome = GateOutcome(hostile, (LimitOutcome("at most", "exceeded", "Much"),), hostile, Approval((hostile,), 1))
+    outcome = GateOutcome(
+        hostile, (LimitOutcome("at most", "exceeded", "Much"),), hostile, Approval((hostile,), 1)
+    )
     assert len(Xml.fromstring(junit(outcome, hostile)).findall(".//failure")) == 1  # noqa: S314 - our own
     page = summary(replace(audits[0], secret=hostile, gate=outcome), hostile)
     assert "\x1b" not in page

@@ -5,7 +5,7 @@ import pytest
 
 from lowtide.auditing.report import audit_samples
 from lowtide.auditing.verdict import give_verdict
-from lowtide.density.tide import TIDE
+from lowtide.estimate.tide import TIDE
 from lowtide.interface import Estimate
 from lowtide.worlds import gaussian_xor, shifted_gaussian
 
@@ -30,7 +30,8 @@ def test_an_estimator_too_weak_for_the_release_is_distrusted(xor):
 def test_an_attack_above_the_interval_of_the_estimate_is_told(xor):
     found = xor[2]
     low = found.attacks.headline.information.low
-    below, around = Estimate(low / 2, low / 4, low - 0.001, 5000), Estimate(low, low / 2, low + 0.001, 5000)
+    below = Estimate(low / 2, low / 4, low - 0.001, 5000)
+    around = Estimate(low, low / 2, low + 0.001, 5000)
     assert not give_verdict(found.attacks, below).trusted
     assert give_verdict(found.attacks, around).trusted
 
@@ -40,7 +41,10 @@ def test_an_estimate_of_too_few_rows_is_distrusted():
     world = shifted_gaussian(2, dimension=1, shift=0.5)
     estimate = TIDE(max_steps=40, progress=False).fit(*world.sample(60, seed=2)).information_
     found = audit_samples(
-        *world.sample(600, seed=3), attackers=["logistic regression"], epsilon=None, estimate=estimate
+        *world.sample(600, seed=3),
+        attackers=["logistic regression"],
+        epsilon=None,
+        estimate=estimate,
     )
     assert found.attacks.headline.information.low < estimate.high
     assert not found.verdict.trusted
@@ -51,7 +55,8 @@ def test_an_audit_of_few_rows_says_that_it_is_weak_and_one_of_many_does_not():
     world = shifted_gaussian(2, dimension=1, shift=0.5)
     x, s = world.sample(2500, seed=4)
     few, many = (
-        audit_samples(x[:n], s[:n], attackers=["logistic regression"], epsilon=None).verdict.weak for n in (120, 2500)
+        audit_samples(x[:n], s[:n], attackers=["logistic regression"], epsilon=None).verdict.weak
+        for n in (120, 2500)
     )
     assert few.startswith("This audit is weak: with 120 rows to test on")
     assert many is None
@@ -59,8 +64,8 @@ def test_an_audit_of_few_rows_says_that_it_is_weak_and_one_of_many_does_not():
 
 def test_a_secret_spread_over_many_columns_makes_an_audit_of_few_rows_weak():
     rng = np.random.default_rng(0)
-    s = rng.integers(0, 2, 600)
-    x = rng.standard_normal((600, 60)) + 0.3 * np.outer(s, np.arange(60) % 3 == 0)
+    s = rng.integers(0, 2, 800)
+    x = rng.standard_normal((800, 80)) + 0.3 * np.outer(s, np.arange(80) % 4 == 0)
     found = audit_samples(x, s, attackers=["logistic regression"], epsilon=None)
     assert "an attacker with more rows would read more" in found.verdict.weak
-    assert "having learnt from 480" in str(found.verdict)
+    assert "having learnt from 640" in str(found.verdict)

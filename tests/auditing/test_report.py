@@ -1,4 +1,6 @@
-"""Audits of releases whose truth is known: everything hidden, a copy left, noise that gives itself away."""
+"""Audits of releases whose truth is known: everything hidden, a copy left, noise that gives itself
+away.
+"""
 
 import json
 import math
@@ -12,7 +14,13 @@ from lowtide.auditing.report import HEADER, audit_samples
 from lowtide.auditing.verdict import Gate, give_verdict
 from lowtide.errors import LowtideError
 from lowtide.interface import Estimate
-from lowtide.worlds import gaussian_xor, naive_bayes_text, rare_value, redundant_bit, shifted_gaussian
+from lowtide.worlds import (
+    gaussian_xor,
+    naive_bayes_text,
+    rare_value,
+    redundant_bit,
+    shifted_gaussian,
+)
 
 FAST = ("boosted trees", "logistic regression")
 LABELS = np.array(["ZEBRA", "YAK"])
@@ -28,7 +36,9 @@ def shifted():
 
 
 @pytest.mark.parametrize(
-    "world", [redundant_bit(2), shifted_gaussian(dimension=2, shift=1.5), rare_value(0.4)], ids=["bit", "shift", "rare"]
+    "world",
+    [redundant_bit(2), shifted_gaussian(dimension=2, shift=1.5), rare_value(0.4)],
+    ids=["bit", "shift", "rare"],
 )
 def test_redaction_of_everything_leaves_guessing_while_the_clean_data_is_read(world):
     x, s = world.sample(1200, seed=2)
@@ -39,22 +49,33 @@ def test_redaction_of_everything_leaves_guessing_while_the_clean_data_is_read(wo
     assert attacks.headline.information.value < 0.005 < attacks.headline_clean.information.low
     assert (found.divergence.forward_max, found.divergence.reverse_max) == (0.0, 0.0)
     assert (found.verdict.conclusive, found.verdict.passed) == (True, True)
-    assert found.change.rms == pytest.approx(np.sqrt(np.mean(np.square(x).mean(axis=0) / x.var(axis=0))))
+    assert found.change.rms == pytest.approx(
+        np.sqrt(np.mean(np.square(x).mean(axis=0) / x.var(axis=0)))
+    )
 
 
 def test_a_copy_of_the_secret_left_untouched_is_read():
     x, s = redundant_bit(2).sample(800, seed=3)
-    # The paper's rule hides the first column, and releases the second since it tells nothing new given the first.
+    # The paper's rule hides the first column, and releases the second since it tells nothing new
+    # given the first.
     release = x + np.column_stack([np.random.default_rng(4).normal(0, 50, 800), np.zeros(800)])
-    claim, truth = exact(0.02), exact(math.log(2))
+    claim = exact(0.02)
+    truth = exact(math.log(2))
     found = audit_samples(
-        release, s, clean=x, estimate=claim, attackers=FAST, fail_above=Gate.accuracy(0.6), epsilon=0.4
+        release,
+        s,
+        clean=x,
+        estimate=claim,
+        attackers=FAST,
+        fail_above=Gate.accuracy(0.6),
+        epsilon=0.4,
     )
     assert found.attacks.headline.accuracy.value == 1.0
     assert found.verdict.passed is False
     assert found.verdict.distrust.startswith("Do not trust the estimate")
     assert found.change.share == 0.5
-    # Full disclosure of a fair bit has 1 − γ/2 forward and ½ in reverse; the paper's claim at m·ε = 0.4 is 0.02.
+    # Full disclosure of a fair bit has 1 − γ/2 forward and ½ in reverse; the paper's claim at m·ε =
+    # 0.4 is 0.02.
     assert 0.02 < found.divergence.forward_max < 1 - math.exp(0.4) / 2
     assert 0.25 < found.divergence.reverse_max < 0.5
     assert give_verdict(found.attacks, truth).trusted
@@ -85,9 +106,12 @@ def test_independent_data_is_seldom_reported_as_readable():
     for seed in range(30):
         x, _ = world.sample(300, seed)
         s = np.random.default_rng(1000 + seed).integers(0, 2, 300)
-        found = audit_samples(x, s, clean=x, attackers=GaussianNB(), seed=seed, epsilon=None, estimate=exact(0.0))
+        found = audit_samples(
+            x, s, clean=x, attackers=GaussianNB(), seed=seed, epsilon=None, estimate=exact(0.0)
+        )
         said.append((found.verdict.conclusive, not found.verdict.trusted))
-    # Each is an event of 2.5 % at most for an attacker that knows nothing: one of 40, and there are 30.
+    # Each is an event of 2.5 % at most for an attacker that knows nothing: one of 40, and there are
+    # 30.
     assert (np.sum(said, axis=0) <= 2).all()
 
 
@@ -116,7 +140,11 @@ def full():
     s = rng.integers(0, 2, 600)
     beast = np.where(s ^ (rng.random(600) < 0.2), "HIPPO", "RHINO")
     clean = pd.DataFrame(
-        {"beast": beast, "weight": 7_654_321.0 + s + rng.normal(size=600), "age": rng.normal(size=600)}
+        {
+            "beast": beast,
+            "weight": 7_654_321.0 + s + rng.normal(size=600),
+            "age": rng.normal(size=600),
+        }
     )
     release = clean.assign(weight=7_654_321.0)
     return audit_samples(
@@ -141,7 +169,11 @@ def test_json_is_plain_and_holds_neither_a_label_nor_a_value(full):
         assert private not in repr(full)
     assert found["verdict"]["passed"] is True
     assert found["attacks"][0]["attacker"] == found["strongest"]
-    assert found["change"]["columns"][1] == {"name": "weight", "share": 1.0, "rms": pytest.approx(1.1, abs=0.2)}
+    assert found["change"]["columns"][1] == {
+        "name": "weight",
+        "share": 1.0,
+        "rms": pytest.approx(1.1, abs=0.2),
+    }
     assert found["utility"]["release"][0]["auc"]["value"] > 0.9
     assert found["divergence"]["epsilon"] == 0.1
     assert found["estimate"]["value"] == 0.2
@@ -149,9 +181,14 @@ def test_json_is_plain_and_holds_neither_a_label_nor_a_value(full):
 
 def test_the_table_puts_the_retrained_attackers_first(full):
     rows = full.table()
-    assert all(len(row) == len(HEADER) and all(isinstance(cell, str) for cell in row) for row in rows)
+    assert all(
+        len(row) == len(HEADER) and all(isinstance(cell, str) for cell in row) for row in rows
+    )
     assert [row[1:3] for row in rows] == (
-        [("release", "release")] * 3 + [("clean", "release")] * 2 + [("clean", "clean")] * 2 + [("nothing", "release")]
+        [("release", "release")] * 3
+        + [("clean", "release")] * 2
+        + [("clean", "clean")] * 2
+        + [("nothing", "release")]
     )
     headline = full.attacks.headline
     bits = headline.information.bits
@@ -179,7 +216,10 @@ def test_only_requested_parts_are_reported(shifted):
     x, s = shifted
     found = audit_samples(x, s, attackers=FAST, epsilon=None)
     plain = found.to_json()
-    assert all(plain[name] is None for name in ("divergence", "change", "change_missing", "utility", "estimate"))
+    assert all(
+        plain[name] is None
+        for name in ("divergence", "change", "change_missing", "utility", "estimate")
+    )
     assert "the divergence is at least" not in found.text()
     assert "changed" not in found.text()
 
@@ -190,7 +230,9 @@ def test_images_get_a_psnr_and_a_missing_psnr_is_null_in_json(shifted):
     found = audit_samples(pixels, s, clean=pixels, attackers=FAST, peak=1.0)
     assert found.change.psnr == math.inf
     assert found.to_json()["change"]["psnr"] is None
-    darker = audit_samples(0.9 * pixels, s, clean=pixels, attackers=FAST, peak=1.0, utility=x[:, 0] + x[:, 1])
+    darker = audit_samples(
+        0.9 * pixels, s, clean=pixels, attackers=FAST, peak=1.0, utility=x[:, 0] + x[:, 1]
+    )
     assert "PSNR 2" in darker.text()
     assert "to an R² of 1.000" in darker.text()
 
@@ -208,7 +250,10 @@ def test_a_release_of_other_columns_is_attacked_and_its_change_is_not_measured(s
     found = audit_samples(x[:, :2], s, clean=x, attackers=FAST)
     assert found.change is None
     assert found.attacks.fixed == ()
-    assert "The change was not measured: clean and release must have the same rows and columns" in found.text()
+    assert (
+        "The change was not measured: clean and release must have the same rows and columns"
+        in found.text()
+    )
     assert found.to_json()["change_missing"] == found.change_missing
 
 
@@ -217,7 +262,11 @@ def test_sparse_rows_are_audited():
     hidden = x.copy().tolil()
     hidden[:, :20] = 0
     found = audit_samples(
-        hidden.tocsr(), s, clean=x, attackers=FAST, utility=np.asarray(x[:, [30]].todense()).ravel() > 0
+        hidden.tocsr(),
+        s,
+        clean=x,
+        attackers=FAST,
+        utility=np.asarray(x[:, [30]].todense()).ravel() > 0,
     )
     assert found.attacks.headline_clean.information.value > found.attacks.headline.information.value
     assert 0 < found.change.share < 0.5
@@ -226,7 +275,9 @@ def test_sparse_rows_are_audited():
 
 def test_the_same_seed_gives_the_same_audit_report(shifted):
     x, s = shifted
-    first, again, other = (audit_samples(x, s, attackers=FAST, seed=seed).to_json() for seed in (4, 4, 5))
+    first, again, other = (
+        audit_samples(x, s, attackers=FAST, seed=seed).to_json() for seed in (4, 4, 5)
+    )
     assert first == again
     assert first != other
 
@@ -246,11 +297,22 @@ def test_the_same_seed_gives_the_same_audit_report(shifted):
         ({"attackers": ("oracle",)}, "attackers must be one of"),
         ({"clean": np.zeros((40, 2)), "peak": -1.0}, "peak must lie in"),
         ({"release": 3.0, "clean": np.zeros((40, 2))}, "float is not data that Lowtide reads"),
-        ({"release": pd.DataFrame({"vote": np.zeros(40)}), "s": pd.Series([0, 1] * 20, name="vote")}, "column 'vote'"),
+        (
+            {
+                "release": pd.DataFrame({"vote": np.zeros(40)}),
+                "s": pd.Series([0, 1] * 20, name="vote"),
+            },
+            "column 'vote'",
+        ),
     ],
 )
 def test_bad_arguments_of_an_audit_are_refused(change, message):
-    arguments = {"release": np.eye(2)[np.arange(40) % 2], "s": np.arange(40) % 2, "attackers": FAST, **change}
+    arguments = {
+        "release": np.eye(2)[np.arange(40) % 2],
+        "s": np.arange(40) % 2,
+        "attackers": FAST,
+        **change,
+    }
     with pytest.raises(LowtideError, match=message) as caught:
         audit_samples(arguments.pop("release"), arguments.pop("s"), **arguments)
     assert "ZEBRA" not in str(caught.value)

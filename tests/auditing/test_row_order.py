@@ -37,7 +37,9 @@ def test_what_counts_is_the_place_in_the_release_and_not_in_the_reference():
 
 
 def test_groups_that_stand_together_do_not_count_as_order():
-    """Ten texts of each author in a row: their place tells the author, who is never on both sides."""
+    """Ten texts of each author in a row: their place tells the author, who is never on both
+    sides.
+    """
     authors = np.repeat(np.arange(N // 10), 10)
     assert not order_tells(attack_order(np.arange(N), ORDERS["in batches of ten"], groups=authors))
 

@@ -6,15 +6,17 @@ import numpy as np
 import pytest
 import torch
 
-from lowtide.density.artefact import Density
-from lowtide.density.bag_training import initial_networks
-from lowtide.density.critics.bag import Bag, average
+from lowtide.estimate.density import Density
+from lowtide.estimate.learners.bag import Bag, average
+from lowtide.estimate.term_training import initial_networks
 from lowtide.features import one_per_column
 from lowtide.labels import Classes
 from lowtide.texts.encoder import TextEncoder
 from lowtide.texts.terms import TermOptions, Vocabulary
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+CHROMIUM = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+)
 FLAGS = (
     "--no-sandbox",
     "--disable-gpu",
@@ -66,15 +68,26 @@ def drawn_density(ngrams=1, classes=2, weighting="log", seed=0, **options):
     rng = np.random.default_rng([seed, 5])
     words = [*WORDS, *(f"word{i}" for i in range(60))]
     terms = list(
-        dict.fromkeys([*words, *(f"{a} {b}" for a, b in rng.choice(words, (300, 2)))] if ngrams > 1 else words)
+        dict.fromkeys(
+            [*words, *(f"{a} {b}" for a, b in rng.choice(words, (300, 2)))] if ngrams > 1 else words
+        )
     )
     generator = torch.Generator().manual_seed(seed)
     counts = rng.integers(1, 50, len(terms)).astype(float)
-    networks = [initial_networks(counts, 300, classes, generator, known=len(terms) * 2 // 3) for _ in range(4)]
+    networks = [
+        initial_networks(counts, 300, classes, generator, known=len(terms) * 2 // 3)
+        for _ in range(4)
+    ]
     for one in networks:
-        one["u"], one["E"] = 0.4 * torch.randn(len(terms), classes, generator=generator), 20 * one["E"]
+        one["u"], one["E"] = (
+            0.4 * torch.randn(len(terms), classes, generator=generator),
+            20 * one["E"],
+        )
     networks = [{name: value.numpy() for name, value in one.items()} for one in networks]
-    encoder = TextEncoder(Vocabulary(tuple(terms), TermOptions(ngrams=ngrams, **options)), np.full((len(terms), 2), -1))
+    encoder = TextEncoder(
+        Vocabulary(tuple(terms), TermOptions(ngrams=ngrams, **options)),
+        np.full((len(terms), 2), -1),
+    )
     labels = tuple(f"class {k}" for k in range(classes))
     return Density(
         Classes(labels, rng.dirichlet(np.full(classes, 5.0))),

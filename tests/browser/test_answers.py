@@ -24,7 +24,13 @@ MODELS = {
         "hyphens": "keep",
         "stop": "english",
     },
-    "runs of three": {"ngrams": 3, "weighting": "binary", "apostrophes": "drop", "hyphens": "drop", "handles": False},
+    "runs of three": {
+        "ngrams": 3,
+        "weighting": "binary",
+        "apostrophes": "drop",
+        "hyphens": "drop",
+        "handles": False,
+    },
 }
 TEXTS = int(os.environ.get("LOWTIDE_PAGE_TEXTS", "3000"))  # 20000 takes minutes
 COMPARE = """async ([model64, cases]) => {
@@ -33,18 +39,27 @@ COMPARE = """async ([model64, cases]) => {
   let words = 0, farthest = 0, needed = 0;
   const wrong = [];
   for (const [text, expected, density, told, remedy] of vectors) {
-    const found = JSON.stringify(model.read(text).words.map((word) => [word.text, word.start, word.end]));
+    const places = model.read(text).words.map((word) => [word.text, word.start, word.end]);
+    const found = JSON.stringify(places);
     words += expected.length;
-    if (found !== JSON.stringify(expected)) { wrong.push(["words", text, found, expected]); continue; }
+    if (found !== JSON.stringify(expected)) {
+      wrong.push(["words", text, found, expected]);
+      continue;
+    }
     const answered = answer(model, text, remedy ? 0.5 : null);
-    density.forEach((value, s) => { farthest = Math.max(farthest, Math.abs(value - answered.density[s])); });
+    density.forEach((value, s) => {
+      farthest = Math.max(farthest, Math.abs(value - answered.density[s]));
+    });
     (told ?? []).forEach((row, j) => row.forEach((value, s) => {
       farthest = Math.max(farthest, Math.abs(value - answered.words[j].tells[s])); }));
     if (told && told.length !== answered.words.length) wrong.push(["terms", text]);
     if (!remedy) continue;
     needed += answered.remedy.needed;
-    const same = JSON.stringify(answered.remedy.words.toSorted()) === JSON.stringify(remedy[0].toSorted());
-    if (!same || answered.remedy.removed !== remedy[1]) wrong.push(["remedy", text, answered.remedy, remedy]);
+    const [ours, theirs] = [answered.remedy.words, remedy[0]].map((list) => list.toSorted());
+    const same = JSON.stringify(ours) === JSON.stringify(theirs);
+    if (!same || answered.remedy.removed !== remedy[1]) {
+      wrong.push(["remedy", text, answered.remedy, remedy]);
+    }
   }
   return { texts: vectors.length, words, farthest, needed, wrong };
 }"""
@@ -59,7 +74,8 @@ def compare(tab, density, bits, cases=None, vectors=None):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_vectors_are_answered_alike(name, tab, draw):
-    density, bits = draw(**MODELS[name]), 8 if "runs" in name else 4
+    density = draw(**MODELS[name])
+    bits = 8 if "runs" in name else 4
     vectors = make_vectors(rounded(density, bits), 150)
     found = compare(tab, density, bits, vectors=vectors)
     assert found["wrong"] == []
@@ -79,7 +95,13 @@ def test_generated_texts_are_cut_and_answered_alike(tab, draw):
         places = utf16_places(text)
         words = read_writing(text, vocabulary, vocabulary.options).words
         cases.append(
-            [text, [[word.text, places[word.start], places[word.end]] for word in words], g.tolist(), None, None]
+            [
+                text,
+                [[word.text, places[word.start], places[word.end]] for word in words],
+                g.tolist(),
+                None,
+                None,
+            ]
         )
     found = compare(tab, density, 4, json.loads(json.dumps(cases)))
     assert found["wrong"] == []
@@ -105,8 +127,17 @@ def test_only_models_of_texts_are_packed(draw):
 
 def test_every_module_is_a_module_of_the_browser(tab):
     """The files load as they are, too, as the studio serves them."""
-    tab.route("http://studio.test/**", lambda route: route.fulfill(path=STATIC / route.request.url.rsplit("/", 1)[-1]))
-    tab.route("http://studio.test/", lambda route: route.fulfill(body="<!DOCTYPE html>", content_type="text/html"))
+    tab.route(
+        "http://studio.test/**",
+        lambda route: route.fulfill(path=STATIC / route.request.url.rsplit("/", 1)[-1]),
+    )
+    tab.route(
+        "http://studio.test/",
+        lambda route: route.fulfill(body="<!DOCTYPE html>", content_type="text/html"),
+    )
     tab.goto("http://studio.test/")
     for path in sorted(STATIC.glob("*.js")):
-        assert tab.evaluate("async (path) => Object.keys(await import(path)).length", f"/{path.name}") > 0, path.name
+        assert (
+            tab.evaluate("async (path) => Object.keys(await import(path)).length", f"/{path.name}")
+            > 0
+        ), path.name

@@ -1,4 +1,6 @@
-"""The extension in a real browser, on a local page: it underlines where that was allowed, and nowhere else."""
+"""The extension in a real browser, on a local page: it underlines where that was allowed, and
+nowhere else.
+"""
 
 import http.server
 import json
@@ -41,7 +43,9 @@ def folder(tmp_path_factory, draw):
 
 
 def drawn(page):
-    """The words and lines that are drawn in closed shadow roots, which the site itself cannot see."""
+    """The words and lines that are drawn in closed shadow roots, which the site itself cannot
+    see.
+    """
     session = page.context.new_cdp_session(page)
     found = []
 
@@ -68,10 +72,14 @@ def typed(page, selector, text):
 
 
 def await_scripts(context):
-    """Until the extension has its script for the site that was allowed: pages that are open before do not get it."""
+    """Until the extension has its script for the site that was allowed: pages that are open before
+    do not get it.
+    """
     worker = context.service_workers[0]
     for _ in range(100):
-        if worker.evaluate("async () => (await chrome.scripting.getRegisteredContentScripts()).length"):
+        if worker.evaluate(
+            "async () => (await chrome.scripting.getRegisteredContentScripts()).length"
+        ):
             return
         time.sleep(0.1)
     raise AssertionError("no script was registered")
@@ -86,8 +94,12 @@ def test_it_asks_for_no_site_beforehand(folder):
     assert set(read["permissions"]) == {"activeTab", "scripting", "storage"}
 
 
-def test_it_underlines_on_the_site_that_was_allowed_and_on_no_other(folder, site, playwright, launching, tmp_path):
-    """No headless browser shows its question about a site: the copy has the answer that the user would give."""
+def test_it_underlines_on_the_site_that_was_allowed_and_on_no_other(
+    folder, site, playwright, launching, tmp_path
+):
+    """No headless browser shows its question about a site: the copy has the answer that the user
+    would give.
+    """
     browser, flags = launching
     copy = tmp_path / "allowed"
     shutil.copytree(folder, copy)
@@ -111,7 +123,10 @@ def test_it_underlines_on_the_site_that_was_allowed_and_on_no_other(folder, site
         assert {"climate", "women"} & set(typed(page, "textarea", text))
         assert page.evaluate("document.querySelector('textarea').value") == text
         assert page.evaluate("[...document.querySelectorAll('*')].every((one) => !one.shadowRoot)")
-        assert typed(page, "div[contenteditable]", " women climate church union border tax school") != []
+        assert (
+            typed(page, "div[contenteditable]", " women climate church union border tax school")
+            != []
+        )
         assert requests == []
         page.goto(f"http://localhost:{site}/")
         page.click("textarea")

@@ -7,7 +7,9 @@ import pytest
 
 from lowtide.browser.page import write_page
 
-TEXT = "Today we talk about climate.\n> their border\nwomen of the church, not unheard #ActOnClimate"
+TEXT = (
+    "Today we talk about climate.\n> their border\nwomen of the church, not unheard #ActOnClimate"
+)
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +25,9 @@ def page(tab, path):
 
 
 def marked(page):
-    return page.eval_on_selector_all(".lt-mirror mark", "marks => marks.map(mark => mark.textContent)")
+    return page.eval_on_selector_all(
+        ".lt-mirror mark", "marks => marks.map(mark => mark.textContent)"
+    )
 
 
 def test_it_underlines_while_one_types_and_makes_no_request(page, path):
@@ -39,27 +43,30 @@ def test_it_underlines_while_one_types_and_makes_no_request(page, path):
     assert re.search(r"\d+ %", page.inner_text(".lt-verdict"))
     # What is underlined stands where it is written, and the mirror is as large as the field.
     boxes = page.evaluate(
-        "() => ['.lt-mirror', '.lt-input'].map(name => document.querySelector(name).getBoundingClientRect().toJSON())"
+        "() => ['.lt-mirror', '.lt-input'].map(name =>"
+        " document.querySelector(name).getBoundingClientRect().toJSON())"
     )
     assert boxes[0] == boxes[1]
-    page.wait_for_function("() => document.getElementById('check').dataset.wrong === '0'", timeout=60_000)
+    page.wait_for_function(
+        "() => document.getElementById('check').dataset.wrong === '0'", timeout=60_000
+    )
     assert "500 test texts" in page.inner_text("#check")
     assert page.requests == [path.as_uri()]
     assert page.errors == []
 
 
 def test_it_cannot_make_a_request(page, path):
-    page.evaluate(
-        """async () => {
+    page.evaluate("""async () => {
           window.refused = [];
-          document.addEventListener('securitypolicyviolation', (event) => refused.push(event.effectiveDirective));
+          const refuse = (event) => refused.push(event.effectiveDirective);
+          document.addEventListener('securitypolicyviolation', refuse);
           await fetch('https://example.org/?stolen').catch(() => 0);
           navigator.sendBeacon('https://example.org/', 'stolen');
           new Image().src = 'https://example.org/stolen.png';
-          document.body.append(Object.assign(document.createElement('script'), { textContent: 'window.ran = true' }));
+          const script = document.createElement('script');
+          document.body.append(Object.assign(script, { textContent: 'window.ran = true' }));
           await new Promise((done) => setTimeout(done, 50));
-        }"""
-    )
+        }""")
     assert {"connect-src", "img-src", "script-src-elem"} <= set(page.evaluate("window.refused"))
     assert page.evaluate("window.ran") is None
     assert page.refused == ["https://example.org/stolen.png"], "the only one that even came up"
@@ -74,17 +81,23 @@ def test_what_to_leave_out_brings_the_text_under_the_budget(page):
     page.locator("#lt-budget").fill("0.1")
     page.wait_for_selector(".lt-advice li")
     before = page.evaluate("lowtideWriter.found.leak")
-    advised = page.eval_on_selector_all(".lt-advice li", "items => items.map(item => item.textContent)")
+    advised = page.eval_on_selector_all(
+        ".lt-advice li", "items => items.map(item => item.textContent)"
+    )
     assert all(line.startswith(("Leave out", "Reword")) for line in advised)
     page.click(".lt-remedy > button")
     assert page.evaluate("lowtideWriter.found.leak") <= 0.1 < before
     assert "within your budget" in page.inner_text(".lt-remedy")
     page.locator("#lt-text").press("Control+z")
-    page.wait_for_function("() => lowtideWriter.text === 'women climate church union border tax school act income'")
+    page.wait_for_function(
+        "() => lowtideWriter.text === 'women climate church union border tax school act income'"
+    )
 
 
 def test_leaving_out_a_negation_is_not_offered(page):
-    found = page.evaluate("lowtideWriter.adviceFor('not 1,000 climate @gop', ['not', '1,000', 'climate', '@gop'])")
+    found = page.evaluate(
+        "lowtideWriter.adviceFor('not 1,000 climate @gop', ['not', '1,000', 'climate', '@gop'])"
+    )
     assert [one["said"].split()[0] for one in found] == ["Reword", "Reword", "Leave", "Leave"]
     assert [one["mayGo"] for one in found] == [False, False, True, True]
 
@@ -94,7 +107,9 @@ def test_the_history_adds_up_and_stays_in_the_browser_without_the_text(page):
     page.click("text=I have posted this")
     page.fill("#lt-text", "church union")
     page.click("text=I have posted this")
-    kept = json.loads(page.evaluate("Object.entries(localStorage).find(([key]) => key.startsWith('lowtide'))[1]"))
+    kept = json.loads(
+        page.evaluate("Object.entries(localStorage).find(([key]) => key.startsWith('lowtide'))[1]")
+    )
     assert [sorted(post) for post in kept["me"]] == [["tells", "when"]] * 2
     assert not any(word in json.dumps(kept) for word in ("climate", "women", "church", "union"))
     page.reload()
@@ -109,9 +124,11 @@ def test_the_history_adds_up_and_stays_in_the_browser_without_the_text(page):
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_it_is_accessible_and_fits_a_phone(chromium, path, scheme):
-    from axe_playwright_python.sync_playwright import Axe  # noqa: PLC0415 - beside the browser
+    from axe_playwright_python.sync_playwright import Axe  # beside the browser
 
-    context = chromium.new_context(viewport={"width": 390, "height": 844}, color_scheme=scheme, bypass_csp=True)
+    context = chromium.new_context(
+        viewport={"width": 390, "height": 844}, color_scheme=scheme, bypass_csp=True
+    )
     page = context.new_page()
     page.goto(path.as_uri())
     page.wait_for_selector("#lt-text")

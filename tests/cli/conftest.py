@@ -31,12 +31,14 @@ def write_survey(path, rows=300, seed=7, columns=COLUMNS, gaps=0):
         writer = csv.writer(file)
         writer.writerow(columns)
         for i, kind in enumerate(kinds):
-            leakage = rng.random() < 0.7
+            tells = rng.random() < 0.7
             row = {
                 "person": f"P{seed}-{i:05d}",
                 "age": int(rng.integers(18, 90)),
                 "income": 987654321.0 if i == 5 else round(float(rng.normal(3000, 500)), 2),
-                "town": ("north", "south")[kind] if leakage else ("north", "south", "east")[int(rng.integers(3))],
+                "town": ("north", "south")[kind]
+                if tells
+                else ("north", "south", "east")[int(rng.integers(3))],
                 "member": ("False", "True")[int(rng.integers(2))],
                 "joined": (day + datetime.timedelta(days=int(rng.integers(900)))).isoformat(),
                 "gap": "" if rng.random() < 0.2 else round(float(rng.normal()), 3),
@@ -61,7 +63,9 @@ def lowtide():
     """Run a command in this process; an exception that is not an exit is passed on."""
 
     def run(*arguments):
-        result = CliRunner().invoke(app, [str(argument) for argument in arguments], catch_exceptions=False)
+        result = CliRunner().invoke(
+            app, [str(argument) for argument in arguments], catch_exceptions=False
+        )
         return Ran(result.exit_code, result.stdout, result.stderr)
 
     return run
@@ -87,11 +91,22 @@ class Home(NamedTuple):
 @pytest.fixture(scope="session")
 def home(tmp_path_factory, lowtide):
     folder = tmp_path_factory.mktemp("home")
-    data, plan, shared = write_survey(folder / "survey.csv"), folder / "plan.json", folder / "shared.csv"
+    data = write_survey(folder / "survey.csv")
+    plan = folder / "plan.json"
+    shared = folder / "shared.csv"
     options = ("--policy", "fixed", "--budget", "0.05", "--steps", 40, "--out", plan)
-    outputs = ("--json", folder / "p.json", "--report", folder / "p.html", "--figures", folder / "figures")
+    outputs = (
+        "--json",
+        folder / "p.json",
+        "--report",
+        folder / "p.html",
+        "--figures",
+        folder / "figures",
+    )
     planned = lowtide("plan", data, "--secret", "beast", *options, *outputs)
-    released = lowtide("release", data, "--plan", plan, "--out", shared, "--json", folder / "r.json")
+    released = lowtide(
+        "release", data, "--plan", plan, "--out", shared, "--json", folder / "r.json"
+    )
     return Home(folder, data, plan, shared, planned, released)
 
 
@@ -101,14 +116,31 @@ QUICK = ("--attacker", "logistic regression", "--attacker", "boosted trees")
 @pytest.fixture(scope="session")
 def audited(home, lowtide):
     """What the audit of the release said; its files stand in the same folder."""
-    files = ("--json", home.folder / "a.json", "--report", home.folder / "a.html", "--plan", home.plan)
-    options = ("--secret", "beast", "--fail-above", "0.1", "--figures", home.folder / "audit", *QUICK)
+    files = (
+        "--json",
+        home.folder / "a.json",
+        "--report",
+        home.folder / "a.html",
+        "--plan",
+        home.plan,
+    )
+    options = (
+        "--secret",
+        "beast",
+        "--fail-above",
+        "0.1",
+        "--figures",
+        home.folder / "audit",
+        *QUICK,
+    )
     return lowtide("audit", home.shared, "--reference", home.survey, *options, *files)
 
 
 @pytest.fixture
 def refused(lowtide, tmp_path, monkeypatch):
-    """Check that a command ends with one line that says what is wrong, and leaves no file; returns the line."""
+    """Check that a command ends with one line that says what is wrong, and leaves no file; returns
+    the line.
+    """
     folder = tmp_path / "empty"
     folder.mkdir()
     monkeypatch.chdir(folder)

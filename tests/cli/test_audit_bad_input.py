@@ -1,4 +1,6 @@
-"""What is wrong with an audit is said in one line, with value, rule and remedy, and exit code 2, before any attack."""
+"""What is wrong with an audit is said in one line, with value, rule and remedy, and exit code 2,
+before any attack.
+"""
 
 import pytest
 
@@ -20,7 +22,10 @@ def survey(tmp_path):
     """Write a table of 60 rows, each cell by a function of its number; returns its path."""
 
     def write(name, **columns):
-        lines = [",".join(columns), *(",".join(str(cell(i)) for cell in columns.values()) for i in range(60))]
+        lines = [
+            ",".join(columns),
+            *(",".join(str(cell(i)) for cell in columns.values()) for i in range(60)),
+        ]
         path = tmp_path / name
         path.write_text("\n".join(lines) + "\n")
         return path
@@ -49,7 +54,9 @@ def said(survey, reference, refused, nobody_attacks):
     def check(*options, but=(), secret="beast", **columns):
         shown = {name: cell for name, cell in CLEAN.items() if name not in ("beast", *but)}
         release = survey("shared.csv", **{**shown, **columns})
-        line = refused("audit", release, "--reference", reference, "--secret", secret, "--quiet", *options)
+        line = refused(
+            "audit", release, "--reference", reference, "--secret", secret, "--quiet", *options
+        )
         for value in ("P00", "P10", "NORTH", "ZEBRA", "OKAPI"):
             assert value not in line, "messages count, and quote no value"
         return line
@@ -58,10 +65,22 @@ def said(survey, reference, refused, nobody_attacks):
 
 
 IDS = {
-    "none in common": (lambda i: f"Q{i}", "no id of the release is in the reference (60 and 60 ids)", "means the same"),
-    "half in common": (lambda i: f"P{i + 30:03d}", "30 of the 60 ids of the release are not in", "--rows other"),
+    "none in common": (
+        lambda i: f"Q{i}",
+        "no id of the release is in the reference (60 and 60 ids)",
+        "means the same",
+    ),
+    "half in common": (
+        lambda i: f"P{i + 30:03d}",
+        "30 of the 60 ids of the release are not in",
+        "--rows other",
+    ),
     "repeated": (lambda i: f"P{i // 2:03d}", "60 rows and 30 different ids", "must name one row"),
-    "missing": (lambda i: "" if i < 4 else f"P{i:03d}", "4 rows of the release have no id", "in every row"),
+    "missing": (
+        lambda i: "" if i < 4 else f"P{i:03d}",
+        "4 rows of the release have no id",
+        "in every row",
+    ),
 }
 
 
@@ -76,21 +95,31 @@ def test_ids_that_do_not_join(said, case):
 def test_columns_that_are_missing_or_renamed_are_suggested(said):
     assert "no column 'persn'" in said("--id", "persn")
     assert "did you mean 'person'?" in said("--id", "persn")
-    assert "the release has no column 'person'" in said("--id", "person", but=("person",), human=CLEAN["person"])
+    assert "the release has no column 'person'" in said(
+        "--id", "person", but=("person",), human=CLEAN["person"]
+    )
     assert "did you mean 'beast'?" in said(secret="beats")
     assert "did you mean 'town'?" in said("--known", "tonw")
     assert "did you mean 'town'?" in said("--groups-of", "twon")
     assert "did you mean 'author'?" in said("--group", "autor", "--posts", "1,2")
     assert "did you mean 'age'?" in said("--utility", "agee")
     assert "must read NEW=OLD" in said("--column", "city")
-    assert "did you mean 'city'?" in said("--column", "citty=town", but=("town",), city=CLEAN["town"])
+    assert "did you mean 'city'?" in said(
+        "--column", "citty=town", but=("town",), city=CLEAN["town"]
+    )
     elsewhere = {"but": ("town",), "towns": CLEAN["town"], "beast": CLEAN["beast"]}
     assert "say --column 'towns=town'" in said("--synthetic", **elsewhere)
-    assert "did you mean --release-secret 'beasts'?" in said("--rows", "other", beasts=CLEAN["beast"])
+    assert "did you mean --release-secret 'beasts'?" in said(
+        "--rows", "other", beasts=CLEAN["beast"]
+    )
 
 
 def test_a_release_without_a_column_in_common_is_refused(said):
-    others = {"but": ("person", "author", "age", "town"), "beast": CLEAN["beast"], "wage": lambda i: i}
+    others = {
+        "but": ("person", "author", "age", "town"),
+        "beast": CLEAN["beast"],
+        "wage": lambda i: i,
+    }
     line = said("--synthetic", **others)
     assert "columns that the reference has not, 1 in all, the first 'wage'" in line
     assert "no column in common" in said("--synthetic", but=others["but"], beast=CLEAN["beast"])
@@ -144,10 +173,14 @@ POLICIES = {
     "secret = [": "is not TOML",
     '[[secret]]\nname = "beast"\nlimits = ["0.05", "0.1bits"]\n': "two limits of one quantity",
     '[[secret]]\nname = "beast"\nlimits = ["40%"]\n': "lies below the blind guess",
-    '[[secret]]\nname = "beast"\nlimits = "0.05"\n[[secret]]\nname = "beast"\nlimits = ["0.1"]\n': "limits",
+    '[[secret]]\nname = "beast"\nlimits = "0.05"\n[[secret]]\nname = "beast"\nlimits = ["0.1"]\n': (
+        "limits"
+    ),
     '[[secret]]\nname = "beast"\n[[secret]]\nname = "beast"\n': "'beast'",
     '[[secret]]\nname = "town"\nlimits = ["0.05"]\n': "no [[secret]] named 'beast'",
-    'minimum_group = 500\n[[secret]]\nname = "beast"\nlimits = ["0.05"]\n': "more than the 60 samples",
+    'minimum_group = 500\n[[secret]]\nname = "beast"\nlimits = ["0.05"]\n': (
+        "more than the 60 samples"
+    ),
 }
 
 
@@ -176,6 +209,10 @@ def test_rows_without_a_secret_are_left_out_and_counted(lowtide, survey, refused
     assert ran.code == 0, ran.err
     assert "8 rows" in ran.err
     one = survey("one.csv", **shown, beast=lambda i: "ZEBRA" if i % 2 else "")
-    assert "'beast' is the same in every row" in refused("audit", release, "--reference", one, *options)
+    assert "'beast' is the same in every row" in refused(
+        "audit", release, "--reference", one, *options
+    )
     none = survey("none.csv", **shown, beast=lambda i: "")
-    assert "'beast' is missing in every row" in refused("audit", release, "--reference", none, *options)
+    assert "'beast' is missing in every row" in refused(
+        "audit", release, "--reference", none, *options
+    )

@@ -1,4 +1,6 @@
-"""Whatever is wrong with the input is said in one line, with exit code 2, and nothing is written."""
+"""Whatever is wrong with the input is said in one line, with exit code 2, and nothing is
+written.
+"""
 
 import json
 
@@ -25,9 +27,18 @@ def test_files_that_are_not_tables_are_refused(verb, refused, tmp_path):
     assert "there is no file" in refused(verb, tmp_path / "missing.csv", *options)
     assert "empty file" in refused(verb, write(tmp_path / "empty.csv", ""), *options)
     assert "no rows" in refused(verb, write(tmp_path / "header.csv", "a,beast\n"), *options)
-    assert "row" in refused(verb, write(tmp_path / "ragged.csv", "a,beast\n1,ZEBRA\n2,OKAPI,3\n"), *options)
-    assert "utf-8" in refused(verb, write(tmp_path / "latin.csv", "a,beast\n1,Z\xe9BRA\n", "latin-1"), *options).lower()
-    assert "more than one column 'a'" in refused(verb, write(tmp_path / "twice.csv", "a,a,beast\n1,2,Z\n"), *options)
+    assert "row" in refused(
+        verb, write(tmp_path / "ragged.csv", "a,beast\n1,ZEBRA\n2,OKAPI,3\n"), *options
+    )
+    assert (
+        "utf-8"
+        in refused(
+            verb, write(tmp_path / "latin.csv", "a,beast\n1,Z\xe9BRA\n", "latin-1"), *options
+        ).lower()
+    )
+    assert "more than one column 'a'" in refused(
+        verb, write(tmp_path / "twice.csv", "a,a,beast\n1,2,Z\n"), *options
+    )
     assert ".csv" in refused(verb, write(tmp_path / "table.xlsx", "a,beast\n"), *options)
     assert "damaged" in refused(verb, write(tmp_path / "bad.parquet", "PAR1 not at all"), *options)
 
@@ -41,7 +52,9 @@ def test_a_folder_in_place_of_a_table_is_refused(refused, tmp_path):
 @pytest.mark.parametrize("verb", VERBS)
 def test_a_device_that_is_not_there_is_refused(verb, refused, tmp_path):
     table = write(tmp_path / "t.csv", "a,beast\n" + "1,Z\n2,O\n" * 60)
-    assert "device='mps' is not on this machine" in refused(verb, table, *VERBS[verb], "--device", "mps")
+    assert "device='mps' is not on this machine" in refused(
+        verb, table, *VERBS[verb], "--device", "mps"
+    )
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -63,7 +76,7 @@ def test_secrets_that_cannot_be_learnt_are_refused(verb, refused, home, tmp_path
         (("--budget", "0.05", "--attacker-accuracy", 0.6), "not both"),
         (("--budget", "much"), "budget"),
         (("--budget", "-1"), "budget"),
-        (("--attacker-accuracy", 1.5), "budget"),
+        (("--attacker-accuracy", 1.5), "guess right must lie in [0, 1)"),
         (("--attacker-accuracy", 0.1), ""),
         (("--keep", "agee"), "did you mean 'age'"),
         (("--keep", "beast"), "no column 'beast'"),
@@ -102,15 +115,31 @@ def test_output_files_never_overwrite_input_files(refused, home, tmp_path):
         (*release, "--out", tmp_path / "a.csv", "--json", home.survey),
         (*release, "--out", tmp_path / "a.csv", "--json", home.plan),
         ("scan", home.survey, "--secret", "beast", "--json", home.survey),
-        ("plan", home.survey, "--secret", "beast", "--report", home.survey.parent / "." / "survey.csv"),
+        (
+            "plan",
+            home.survey,
+            "--secret",
+            "beast",
+            "--report",
+            home.survey.parent / "." / "survey.csv",
+        ),
         ("plan", home.survey, "--secret", "beast", "--out", home.survey),
         (*audit, "--json", home.shared),
-        ("show", home.folder / "shared.card.json", "--json", home.folder / "shared.card.json"),
+        (
+            "show",
+            home.folder / "shared.csv.card.json",
+            "--json",
+            home.folder / "shared.csv.card.json",
+        ),
     ):
         refused(*command)
     assert home.survey.read_bytes() == data
-    assert "both name" in refused(*release, "--out", tmp_path / "a.csv", "--json", tmp_path / "a.csv")
-    assert "both name" in refused(*release, "--out", tmp_path / "a.csv", "--json", tmp_path / "a.card.json")
+    assert "both name" in refused(
+        *release, "--out", tmp_path / "a.csv", "--json", tmp_path / "a.csv"
+    )
+    assert "both name" in refused(
+        *release, "--out", tmp_path / "a.csv", "--json", tmp_path / "a.csv.card.json"
+    )
 
 
 def test_tables_that_do_not_fit_the_plan_are_refused(refused, home, survey, tmp_path):
@@ -119,7 +148,10 @@ def test_tables_that_do_not_fit_the_plan_are_refused(refused, home, survey, tmp_
     line = refused("release", other, *plan)
     assert "other columns" in line
     assert "income" in line
-    more = write(tmp_path / "more.csv", "extra," + home.survey.read_text().replace("\n", "\n1,").removesuffix("1,"))
+    more = write(
+        tmp_path / "more.csv",
+        "extra," + home.survey.read_text().replace("\n", "\n1,").removesuffix("1,"),
+    )
     assert "has extra more" in refused("release", more, *plan)
     worse = write(tmp_path / "worse.csv", home.survey.read_text().replace("987654321.0", "lots"))
     line = refused("release", worse, *plan)
@@ -127,7 +159,9 @@ def test_tables_that_do_not_fit_the_plan_are_refused(refused, home, survey, tmp_
     assert "lots" not in line
     suffix = ("--plan", home.plan, "--out", tmp_path / "a.xlsx")
     assert ".parquet" in refused("release", home.survey, *suffix)
-    assert "no such folder" in refused("release", home.survey, "--plan", home.plan, "--out", "no such folder/a.csv")
+    assert "no such folder" in refused(
+        "release", home.survey, "--plan", home.plan, "--out", "no such folder/a.csv"
+    )
 
 
 def test_files_that_are_not_plans_are_refused(refused, home, tmp_path):
@@ -149,7 +183,9 @@ def test_files_that_are_not_plans_are_refused(refused, home, tmp_path):
         assert str(plan) in line
     latin = write(tmp_path / "latin.json", '{"caf\xe9": 1}', "latin-1")
     refused("release", home.survey, "--plan", latin, "--out", tmp_path / "a.csv")
-    refused("release", home.survey, "--plan", tmp_path / "missing.json", "--out", tmp_path / "a.csv")
+    refused(
+        "release", home.survey, "--plan", tmp_path / "missing.json", "--out", tmp_path / "a.csv"
+    )
     refused("release", home.survey, "--plan", tmp_path, "--out", tmp_path / "a.csv")
 
 
@@ -169,7 +205,9 @@ def test_files_that_are_not_cards_are_refused(refused, home, tmp_path):
     refused("show", tmp_path / "missing.json")
 
 
-def test_audits_of_files_that_do_not_match_the_reference_are_refused(refused, home, survey, tmp_path):
+def test_audits_of_files_that_do_not_match_the_reference_are_refused(
+    refused, home, survey, tmp_path
+):
     few = survey(tmp_path / "few.csv", rows=100, columns=("age", "town"))
     checked = ("--reference", home.survey, "--secret", "beast")
     line = refused("audit", few, *checked)
@@ -184,12 +222,21 @@ def test_audits_of_files_that_do_not_match_the_reference_are_refused(refused, ho
 def test_figures_that_cannot_be_written_are_refused(refused, home, tmp_path):
     write(tmp_path / "file", "no folder")
     assert "--figures" in refused(
-        "scan", home.survey, "--secret", "beast", "--report", tmp_path / "a.html", "--figures", tmp_path / "file"
+        "scan",
+        home.survey,
+        "--secret",
+        "beast",
+        "--report",
+        tmp_path / "a.html",
+        "--figures",
+        tmp_path / "file",
     )
 
 
 def test_a_demo_that_cannot_write_its_results_is_refused(refused, tmp_path):
-    assert "--json" in refused("demo", "--out", tmp_path / "demo", "--json", tmp_path / "no such folder" / "d.json")
+    assert "--json" in refused(
+        "demo", "--out", tmp_path / "demo", "--json", tmp_path / "no such folder" / "d.json"
+    )
     write(tmp_path / "file", "no folder")
     assert "--out" in refused("demo", "--out", tmp_path / "file")
 
@@ -205,13 +252,20 @@ def test_debug_shows_the_traceback_of_this_command_only(lowtide, tmp_path):
 
 
 def test_names_are_printed_as_they_are(lowtide, tmp_path):
-    table = write(tmp_path / "t[kg].csv", "weight [kg],[/b] :smile:,s\n" + "1,2,Z\n2,3,O\n3,3,Z\n1,5,O\n" * 50)
-    ran = lowtide("scan", table, "--secret", "s", "--steps", 40, "--report", tmp_path / "a[red].html")
+    table = write(
+        tmp_path / "t[kg].csv", "weight [kg],[/b] :smile:,s\n" + "1,2,Z\n2,3,O\n3,3,Z\n1,5,O\n" * 50
+    )
+    ran = lowtide(
+        "scan", table, "--secret", "s", "--steps", 40, "--report", tmp_path / "a[red].html"
+    )
     assert ran.code == 0, ran.err
     assert "weight [kg]" in ran.out
     assert "[/b]" in ran.out
     assert "a[red].html" in ran.out
-    assert "no column 'x'; the columns are 'weight [kg]'" in lowtide("scan", table, "--secret", "x").err
+    assert (
+        "no column 'x'; the columns are 'weight [kg]'"
+        in lowtide("scan", table, "--secret", "x").err
+    )
     assert read(table).column_names[0] == "weight [kg]"
 
 

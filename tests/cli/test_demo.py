@@ -11,7 +11,9 @@ from lowtide.errors import note
 
 
 def test_demo_of_texts_releases_without_the_secret_and_ends_with_its_report(lowtide, tmp_path):
-    ran = lowtide("demo", "texts", "--quiet", "--out", tmp_path / "d", "--json", tmp_path / "d.json")
+    ran = lowtide(
+        "demo", "texts", "--quiet", "--out", tmp_path / "d", "--json", tmp_path / "d.json"
+    )
     assert ran.code == 0, ran.err
     said = ran.out.strip().splitlines()
     assert re.fullmatch(r"report: .*report\.html", said[-1])
@@ -20,7 +22,9 @@ def test_demo_of_texts_releases_without_the_secret_and_ends_with_its_report(lowt
     results = json.loads((tmp_path / "d.json").read_text())
     assert set(results) == {"scan", "warn", "plan", "card", "audit"}
     assert results["warn"]["remedy"]
-    clean = [one["accuracy"]["value"] for one in results["audit"]["attacks"] if one["target"] == "clean"]
+    clean = [
+        one["accuracy"]["value"] for one in results["audit"]["attacks"] if one["target"] == "clean"
+    ]
     assert max(clean) > 0.7
     assert results["audit"]["headline"]["accuracy"]["value"] < 0.65
 

@@ -1,4 +1,6 @@
-"""How the program ends when something goes wrong: in one line, with an exit code that means nothing else."""
+"""How the program ends when something goes wrong: in one line, with an exit code that means nothing
+else.
+"""
 
 import os
 import signal
@@ -54,7 +56,9 @@ def test_memory_that_is_used_up_is_bad_input(capsys):
         raise MemoryError
 
     def torch_fills():
-        raise RuntimeError("DefaultCPUAllocator: not enough memory: you tried to allocate 9000000000000 bytes.")
+        raise RuntimeError(
+            "DefaultCPUAllocator: not enough memory: you tried to allocate 9000000000000 bytes."
+        )
 
     for verb in (fills, torch_fills):
         code, lines = ended(verb, capsys)
@@ -79,10 +83,22 @@ def test_an_import_that_makes_another_error_of_ctrl_c_is_an_interruption(capsys,
 @pytest.mark.parametrize("module", ["typer", "numpy", "torch"])
 def test_ctrl_c_while_modules_are_imported_is_one_line(module, survey, tmp_path):
     data = survey(tmp_path / "survey.csv", rows=60)
-    command = [sys.executable, "-X", "importtime", "-m", "lowtide", "scan", str(data), "--secret", "beast"]
+    command = [
+        sys.executable,
+        "-X",
+        "importtime",
+        "-m",
+        "lowtide",
+        "scan",
+        str(data),
+        "--secret",
+        "beast",
+    ]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     with subprocess.Popen(command, **pipes) as program:  # noqa: S603 - ours
-        for line in program.stderr:  # told when an import is over: the next ones of the same package are under way
+        for line in (
+            program.stderr
+        ):  # told when an import is over: the next ones of the same package are under way
             if line.rpartition("|")[2].strip().startswith(module):
                 break
         program.send_signal(signal.SIGINT)
@@ -101,13 +117,19 @@ def test_a_fault_before_any_verb_runs_is_not_the_code_of_a_failed_gate(capsys, m
     assert VALUE not in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("name", ["base64", "rot13", "hex", "zlib", "uu", "punycode", "undefined", "", "klingon"])
+@pytest.mark.parametrize(
+    "name", ["base64", "rot13", "hex", "zlib", "uu", "punycode", "undefined", "", "klingon"]
+)
 def test_codecs_that_are_not_encodings_of_text_are_refused(name, refused, home):
-    assert "encoding must be one of text" in refused("scan", home.survey, "--secret", "beast", "--encoding", name)
+    assert "encoding must be one of text" in refused(
+        "scan", home.survey, "--secret", "beast", "--encoding", name
+    )
 
 
 def test_a_file_in_another_encoding_than_named_is_refused(refused, home):
-    assert "not text in utf-16" in refused("scan", home.survey, "--secret", "beast", "--encoding", "utf-16")
+    assert "not text in utf-16" in refused(
+        "scan", home.survey, "--secret", "beast", "--encoding", "utf-16"
+    )
 
 
 @pytest.mark.parametrize(
@@ -125,7 +147,9 @@ def test_a_file_in_another_encoding_than_named_is_refused(refused, home):
     ],
     ids=lambda command: " ".join(command[:4]),
 )
-def test_a_named_pipe_is_refused_where_reading_it_would_wait_for_ever(command, refused, home, tmp_path):
+def test_a_named_pipe_is_refused_where_reading_it_would_wait_for_ever(
+    command, refused, home, tmp_path
+):
     os.mkfifo(tmp_path / "pipe.csv")
     places = {"PIPE": tmp_path / "pipe.csv", "DATA": home.survey, "PLAN": home.plan}
     assert "is a pipe or a device" in refused(*(places.get(word, word) for word in command))

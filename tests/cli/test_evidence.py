@@ -26,7 +26,9 @@ names = ["Ada"]
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
-    """A survey, a release of it that tells nothing, one that tells, a policy file, and a card of the first."""
+    """A survey, a release of it that tells nothing, one that tells, a policy file, and a card of
+    the first.
+    """
     folder = tmp_path_factory.mktemp("evidence")
     rng = np.random.default_rng(0)
     kinds = rng.integers(0, 2, 800)
@@ -36,7 +38,9 @@ def place(tmp_path_factory):
     beasts = [("ZEBRA", "OKAPI")[kind] for kind in kinds]
     whole = [f"{line},{beast}" for line, beast in zip(lines, beasts, strict=True)]
     (folder / "survey.csv").write_text("\n".join(["age,town,beast", *whole]) + "\n")
-    (folder / "shared.csv").write_text("\n".join(["age,town", *(f"a{age},hidden" for age in ages)]) + "\n")
+    (folder / "shared.csv").write_text(
+        "\n".join(["age,town", *(f"a{age},hidden" for age in ages)]) + "\n"
+    )
     (folder / "telling.csv").write_text("\n".join(["age,town", *lines]) + "\n")
     (folder / "lowtide.toml").write_text(POLICY)
     return folder
@@ -44,7 +48,7 @@ def place(tmp_path_factory):
 
 @pytest.fixture
 def card(place, make_card):
-    path = place / "shared.card.json"
+    path = place / "shared.csv.card.json"
     make_card(rows=800, data_sha256=sha256_of(place / "shared.csv")).save(path)
     yield path
     for one in (path, path.with_suffix(".md")):
@@ -57,7 +61,14 @@ def audit(lowtide, place, name, *options):
 
 
 def test_a_release_that_keeps_every_limit_passes_and_leaves_evidence(lowtide, place, tmp_path):
-    files = ("--junit", tmp_path / "limits.xml", "--summary", tmp_path / "summary.md", "--json", tmp_path / "a.json")
+    files = (
+        "--junit",
+        tmp_path / "limits.xml",
+        "--summary",
+        tmp_path / "summary.md",
+        "--json",
+        tmp_path / "a.json",
+    )
     ran = audit(lowtide, place, "shared.csv", *files, "--report", tmp_path / "report.html")
     assert ran.code == 0, ran.err
     assert "Gate passed: 3 of 3 limits of lowtide.toml kept." in ran.out
@@ -69,7 +80,9 @@ def test_a_release_that_keeps_every_limit_passes_and_leaves_evidence(lowtide, pl
     ]
     assert not any(len(one) for one in cases)
     assert "To be approved by one of: Ada." in (tmp_path / "summary.md").read_text()
-    assert [one["state"] for one in json.loads((tmp_path / "a.json").read_text())["gate"]["outcomes"]] == ["kept"] * 3
+    assert [
+        one["state"] for one in json.loads((tmp_path / "a.json").read_text())["gate"]["outcomes"]
+    ] == ["kept"] * 3
     page = (tmp_path / "report.html").read_text()
     assert "What was asked, what was found" in page
     assert "at least 10 rows shown alike" in page
@@ -78,14 +91,23 @@ def test_a_release_that_keeps_every_limit_passes_and_leaves_evidence(lowtide, pl
 
 
 def test_a_release_that_tells_fails_the_gate_with_exit_code_1(lowtide, place, tmp_path):
-    files = ("--junit", tmp_path / "limits.xml", "--summary", "-", "--report", tmp_path / "report.html")
+    files = (
+        "--junit",
+        tmp_path / "limits.xml",
+        "--summary",
+        "-",
+        "--report",
+        tmp_path / "report.html",
+    )
     ran = audit(lowtide, place, "telling.csv", *files)
     assert ran.code == 1, ran.err
     failures = Xml.parse(tmp_path / "limits.xml").getroot().findall(".//failure")  # noqa: S314 - our own
     assert [one.get("type") for one in failures] == ["exceeded", "exceeded"]
     assert "**Gate failed: 1 of 3 limits of lowtide.toml kept.**" in ran.out
     page = (tmp_path / "report.html").read_text()
-    assert page.index("Gate failed: 1 of 3") < page.index('id="attacks"'), "the verdict says it first"
+    assert page.index("Gate failed: 1 of 3") < page.index('id="attacks"'), (
+        "the verdict says it first"
+    )
 
 
 def test_contradictions_and_unknown_secrets_end_with_exit_code_2(refused, place, tmp_path):
@@ -110,7 +132,9 @@ def test_contradictions_and_unknown_secrets_end_with_exit_code_2(refused, place,
 def test_evidence_that_cannot_be_written_is_refused_before_the_audit(refused, place, tmp_path):
     source = ("audit", place / "shared.csv", "--reference", place / "survey.csv", *QUICK)
     asked = (*source, "--policy-file", place / "lowtide.toml")
-    assert "--junit has a test case for each limit" in refused(*source, "--secret", "beast", "--junit", "limits.xml")
+    assert "--junit has a test case for each limit" in refused(
+        *source, "--secret", "beast", "--junit", "limits.xml"
+    )
     assert "--junit - is not a file" in refused(*asked, "--junit", "-")
     assert "printed into each other" in refused(*asked, "--summary", "-", "--json", "-")
     assert "which is the policy file" in refused(*asked, "--summary", place / "lowtide.toml")
@@ -133,26 +157,36 @@ def test_decisions_are_stored_shown_and_verified(lowtide, place, card):
     asked = ("--policy-file", place / "lowtide.toml")
     assert lowtide("verify", card, data).code == 0
     assert "approvals needed: 1, from Ada" in lowtide("verify", card, data, *asked).out
-    ran = lowtide("review", card, "--decision", "approve", "--name", "Ada", "--note", "fine", *asked)
+    ran = lowtide(
+        "review", card, "--decision", "approve", "--name", "Ada", "--note", "fine", *asked
+    )
     assert ran.code == 0, ran.err
     assert "Approved by Ada" in card.with_suffix(".md").read_text()
     assert "Approved by Ada" in lowtide("show", card).out
     assert lowtide("verify", card, data, *asked).code == 0
-    assert lowtide("review", card, "--decision", "reject", "--name", "Grace", "--date", "2026-01-31").code == 0
+    assert (
+        lowtide(
+            "review", card, "--decision", "reject", "--name", "Grace", "--date", "2026-01-31"
+        ).code
+        == 0
+    )
     said = json.loads(card.read_text())
-    assert ([one["name"] for one in said["decisions"]], said["data_sha256"]) == (["Ada", "Grace"], hashed)
+    assert ([one["name"] for one in said["decisions"]], said["data_sha256"]) == (
+        ["Ada", "Grace"],
+        hashed,
+    )
     ran = lowtide("verify", card, data)
     assert (ran.code, "Grace rejected this release on 2026-01-31" in ran.out) == (1, True)
 
 
-def test_expired_and_edited_cards_end_with_exit_code_2(lowtide, refused, place, card):
+def test_expired_and_edited_cards_end_with_exit_code_2(lowtide, refused, sealed, place, card):
     data = place / "shared.csv"
     dates = ("--date", "2020-01-01", "--expires", "2020-06-01")
     assert lowtide("review", card, "--decision", "approve", "--name", "Ada", *dates).code == 0
     assert "the approval of Ada expired on 2020-06-01" in refused("verify", card, data)
     assert lowtide("review", card, "--decision", "approve", "--name", "Ada").code == 0
     assert lowtide("verify", card, data).code == 0
-    card.write_text(card.read_text().replace('"changed": 0.5', '"changed": 0.4'))
+    card.write_text(json.dumps(sealed(json.loads(card.read_text()), changed=0.4)))
     assert "edited after the decision of Ada" in refused("verify", card, data)
     before = card.read_text()
     assert "edited after" in refused("review", card, "--decision", "approve", "--name", "Grace")
@@ -161,9 +195,13 @@ def test_expired_and_edited_cards_end_with_exit_code_2(lowtide, refused, place, 
 
 def test_bad_reviews_are_refused(refused, place, card):
     asked = ("review", card, "--decision", "approve", "--name")
-    assert "'Eve' is not among those who approve" in refused(*asked, "Eve", "--policy-file", place / "lowtide.toml")
+    assert "'Eve' is not among those who approve" in refused(
+        *asked, "Eve", "--policy-file", place / "lowtide.toml"
+    )
     assert "date must be a day such as" in refused(*asked, "Ada", "--date", "yesterday")
-    assert "lies before" in refused(*asked, "Ada", "--date", "2020-01-02", "--expires", "2020-01-01")
+    assert "lies before" in refused(
+        *asked, "Ada", "--date", "2020-01-02", "--expires", "2020-01-01"
+    )
     assert "which is the card" in refused(*asked, "Ada", "--json", card)
     page = ("review", card.with_suffix(".md"), "--decision", "approve", "--name", "Ada")
     assert "is not the card for machines" in refused(*page)
@@ -182,7 +220,11 @@ def test_ready_made_files_call_commands_with_options_that_exist(name):
     called = re.findall(r"lowtide (audit|verify)\b([^\n`]*)", text)
     assert called
     for command, options in called:
-        assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", options)) <= COMMANDS[command], (name, command, options)
+        assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", options)) <= COMMANDS[command], (
+            name,
+            command,
+            options,
+        )
 
 
 def test_the_verify_hook_runs_whatever_a_commit_changes():
@@ -195,7 +237,9 @@ def test_the_verify_hook_runs_whatever_a_commit_changes():
 
 def test_the_action_asks_for_no_secret_and_uses_only_inputs_that_it_declares():
     text = (ROOT / "action.yml").read_text()
-    declared = set(re.findall(r"^  ([a-z-]+):$", text.split("\nruns:")[0].split("\ninputs:")[1], re.MULTILINE))
+    declared = set(
+        re.findall(r"^  ([a-z-]+):$", text.split("\nruns:")[0].split("\ninputs:")[1], re.MULTILINE)
+    )
     used = set(re.findall(r"\$\{\{ inputs\.([a-z-]+) \}\}", text))
     assert used == declared
     assert "secrets." not in text
@@ -209,7 +253,9 @@ def test_the_action_asks_for_no_secret_and_uses_only_inputs_that_it_declares():
 def test_ready_made_files_are_indented_as_yaml(name):
     """No parser of YAML is installed: checks what breaks most often, by line."""
     lines = [
-        line for line in (ROOT / name).read_text().splitlines() if line.strip() and not line.strip().startswith("#")
+        line
+        for line in (ROOT / name).read_text().splitlines()
+        if line.strip() and not line.strip().startswith("#")
     ]
     script = None
     for line in lines:

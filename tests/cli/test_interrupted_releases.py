@@ -1,4 +1,6 @@
-"""A release that is interrupted, ended or made twice at once leaves data and card that belong together."""
+"""A release that is interrupted, ended or made twice at once leaves data and card that belong
+together.
+"""
 
 import os
 import shutil
@@ -13,15 +15,19 @@ from lowtide.tables.releasing import TableSink
 
 @pytest.fixture
 def place(home, survey, tmp_path):
-    """A folder with a plan, an older release with its card, and other rows to release to the same name."""
-    for path in (home.plan, home.shared, *home.folder.glob("shared.card.*")):
+    """A folder with a plan, an older release with its card, and other rows to release to the same
+    name.
+    """
+    for path in (home.plan, home.shared, *home.folder.glob("shared.csv.card.*")):
         shutil.copy(path, tmp_path)
     survey(tmp_path / "later.csv", seed=8)
     return tmp_path
 
 
 def release(lowtide, place):
-    return lowtide("release", place / "later.csv", "--plan", place / "plan.json", "--out", place / "shared.csv")
+    return lowtide(
+        "release", place / "later.csv", "--plan", place / "plan.json", "--out", place / "shared.csv"
+    )
 
 
 def names(place):
@@ -29,8 +35,12 @@ def names(place):
 
 
 @pytest.mark.parametrize("name", ["rename", "replace"])
-def test_an_interrupted_release_never_puts_new_data_beside_the_old_card(place, lowtide, monkeypatch, name):
-    before, real, outcomes = names(place), getattr(os, name), []
+def test_an_interrupted_release_never_puts_new_data_beside_the_old_card(
+    place, lowtide, monkeypatch, name
+):
+    before = names(place)
+    real = getattr(os, name)
+    outcomes = []
     for step in range(1, 20):
         calls = iter(range(1, 1000))
 
@@ -42,7 +52,7 @@ def test_an_interrupted_release_never_puts_new_data_beside_the_old_card(place, l
         monkeypatch.setattr(os, name, interrupted)
         ran = release(lowtide, place)
         monkeypatch.setattr(os, name, real)
-        assert ReleaseCard.load(place / "shared.card.json").matches(place / "shared.csv")
+        assert ReleaseCard.load(place / "shared.csv.card.json").matches(place / "shared.csv")
         assert names(place) == before
         outcomes.append(ran.code)
         if ran.code == 0:
@@ -51,8 +61,11 @@ def test_an_interrupted_release_never_puts_new_data_beside_the_old_card(place, l
     assert set(outcomes[:-1]) == {130}
 
 
-def test_a_release_that_is_ended_by_the_system_leaves_nothing_half_done(place, lowtide, monkeypatch):
-    before, data = names(place), (place / "shared.csv").read_bytes()
+def test_a_release_that_is_ended_by_the_system_leaves_nothing_half_done(
+    place, lowtide, monkeypatch
+):
+    before = names(place)
+    data = (place / "shared.csv").read_bytes()
     write = TableSink.write
 
     def ended(sink, changed):
@@ -76,4 +89,4 @@ def test_two_releases_at_once_do_not_mix_their_cards(place, lowtide):
     assert ran.code == 2
     assert "another release" in ran.err
     assert release(lowtide, place).code == 0
-    assert ReleaseCard.load(place / "shared.card.json").matches(place / "shared.csv")
+    assert ReleaseCard.load(place / "shared.csv.card.json").matches(place / "shared.csv")

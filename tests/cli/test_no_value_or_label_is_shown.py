@@ -1,4 +1,6 @@
-"""No value of the data and no label of the secret in anything that leaves the house, nor on the screen."""
+"""No value of the data and no label of the secret in anything that leaves the house, nor on the
+screen.
+"""
 
 import json
 
@@ -14,7 +16,14 @@ def leaks(text):
 
 @pytest.fixture(scope="module")
 def scanned(home, lowtide):
-    files = ("--json", home.folder / "s.json", "--report", home.folder / "s.html", "--figures", home.folder / "figures")
+    files = (
+        "--json",
+        home.folder / "s.json",
+        "--report",
+        home.folder / "s.html",
+        "--figures",
+        home.folder / "figures",
+    )
     return lowtide("scan", home.survey, "--secret", "beast", "--steps", 40, *files)
 
 
@@ -30,8 +39,11 @@ def test_printed_output_shows_no_value_or_label(home, scanned, audited):
 
 
 def test_publishable_files_hold_no_value_or_label(home, scanned, audited):
-    published = [home.folder / name for name in ("s.json", "s.html", "p.json", "p.html", "r.json", "a.json", "a.html")]
-    published += [home.folder / "shared.card.json", home.folder / "shared.card.md"]
+    published = [
+        home.folder / name
+        for name in ("s.json", "s.html", "p.json", "p.html", "r.json", "a.json", "a.html")
+    ]
+    published += [home.folder / "shared.csv.card.json", home.folder / "shared.csv.card.md"]
     published += list((home.folder / "figures").glob("*.svg"))
     assert len(published) >= 12
     for path in published:
@@ -51,7 +63,9 @@ def test_a_plan_keeps_learnt_values_in_its_private_part(home):
     plan = json.loads(home.plan.read_text())
     private = plan["mechanism"].pop("private")
     assert "north" in json.dumps(private)
-    assert leaks(json.dumps(private)) == []  # the secret is not among the categories, and redaction needs no ranges
+    assert (
+        leaks(json.dumps(private)) == []
+    )  # the secret is not among the categories, and redaction needs no ranges
     assert leaks(json.dumps(plan)) == []
     assert "north" not in json.dumps(plan)
 
@@ -59,7 +73,11 @@ def test_a_plan_keeps_learnt_values_in_its_private_part(home):
 def test_error_messages_quote_no_value(home, lowtide, tmp_path):
     text = home.survey.read_text()
     broken = tmp_path / "broken.csv"
-    for old, new in (("987654321.0", "987654321x"), ("ZEBRA", "ZEBRA,OKAPI"), ("P7-00001", '"P7-00001')):
+    for old, new in (
+        ("987654321.0", "987654321x"),
+        ("ZEBRA", "ZEBRA,OKAPI"),
+        ("P7-00001", '"P7-00001'),
+    ):
         broken.write_text(text.replace(old, new, 1))
         ran = lowtide("release", broken, "--plan", home.plan, "--out", tmp_path / "a.csv")
         assert ran.code == 2, (new, ran)

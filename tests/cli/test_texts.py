@@ -19,16 +19,24 @@ from lowtide.disclose.plan_file import Plan
 from lowtide.table_files.reading import read
 from lowtide.texts.rewriting import rebuild
 
-PLAIN = [head + tail for head in ("ba", "do", "fi", "gu", "ke") for tail in ("lan", "mor", "nit", "pel", "ras", "vik")]
+PLAIN = [
+    head + tail
+    for head in ("ba", "do", "fi", "gu", "ke")
+    for tail in ("lan", "mor", "nit", "pel", "ras", "vik")
+]
 TELLING = (("zorrik", "yalben", "wuxtar", "quorin"), ("plimda", "trenko", "skarvo", "dremlu"))
-BEASTS, MOODS = ("OKAPI", "ZEBRA"), ("sunlit", "drizzle")
-AUTHORS, EACH = 60, 12
+BEASTS = ("OKAPI", "ZEBRA")
+MOODS = ("sunlit", "drizzle")
+AUTHORS = 60
+EACH = 12
 COLUMNS = ("--text", "text", "--secret", "beast", "--group", "author")
 FAST = (*COLUMNS, "--steps", 40)
 
 
 def draw(seed=0):
-    """Texts of neutral words, two telling ones (right in 85 of 100) and one of the mood; in random order."""
+    """Texts of neutral words, two telling ones (right in 85 of 100) and one of the mood; in random
+    order.
+    """
     rng = np.random.default_rng([seed, 7701])
     rows = []
     for author in range(AUTHORS):
@@ -38,8 +46,18 @@ def draw(seed=0):
                 side = author % 2 if rng.random() < 0.85 else 1 - author % 2
                 words.insert(int(rng.integers(len(words) + 1)), str(rng.choice(TELLING[side])))
             mood = int(rng.integers(2))
-            row = {"author": f"writer-{author:02d}", "text": f"{' '.join([*words, MOODS[mood]]).capitalize()}!"}
-            rows.append({**row, "beast": BEASTS[author % 2], "mood": mood, "year": f"20{10 + len(rows) % 9}-05-01"})
+            row = {
+                "author": f"writer-{author:02d}",
+                "text": f"{' '.join([*words, MOODS[mood]]).capitalize()}!",
+            }
+            rows.append(
+                {
+                    **row,
+                    "beast": BEASTS[author % 2],
+                    "mood": mood,
+                    "year": f"20{10 + len(rows) % 9}-05-01",
+                }
+            )
     return [rows[place] for place in rng.permutation(len(rows))]
 
 
@@ -96,7 +114,18 @@ def scanned(place, corpus, lowtide):
 @pytest.fixture(scope="module")
 def planned(place, corpus, lowtide):
     files = ("--out", place / "plan", "--json", place / "p.json", "--report", place / "p.html")
-    ran = lowtide("plan", corpus, *FAST, "--budget", "0.01", "--keep", "mood", *files, "--figures", place / "figures")
+    ran = lowtide(
+        "plan",
+        corpus,
+        *FAST,
+        "--budget",
+        "0.01",
+        "--keep",
+        "mood",
+        *files,
+        "--figures",
+        place / "figures",
+    )
     assert ran.code == 0, ran.err
     return ran
 
@@ -104,7 +133,14 @@ def planned(place, corpus, lowtide):
 @pytest.fixture(scope="module")
 def released(place, corpus, planned, lowtide):
     ran = lowtide(
-        "release", corpus, "--plan", place / "plan", "--out", place / "shared.csv", "--json", place / "r.json"
+        "release",
+        corpus,
+        "--plan",
+        place / "plan",
+        "--out",
+        place / "shared.csv",
+        "--json",
+        place / "r.json",
     )
     assert ran.code == 0, ran.err
     return ran
@@ -113,7 +149,16 @@ def released(place, corpus, planned, lowtide):
 @pytest.fixture(scope="module")
 def audited(place, corpus, released, lowtide):
     files = ("--json", place / "a.json", "--report", place / "a.html", "--plan", place / "plan")
-    options = ("--attacker", "words", "--attacker", "naive bayes", "--utility", "mood", "--fail-above", "0.15")
+    options = (
+        "--attacker",
+        "words",
+        "--attacker",
+        "naive bayes",
+        "--utility",
+        "mood",
+        "--fail-above",
+        "0.15",
+    )
     options += ("--accept", "mood")  # which nobody judges
     ran = lowtide("audit", place / "shared.csv", "--reference", corpus, *COLUMNS, *options, *files)
     assert ran.code == 0, ran
@@ -138,15 +183,21 @@ def test_texts_in_other_formats_give_the_same_scan(place, scanned, lowtide, suff
     other = write(place / f"posts.{suffix}", ROWS)
     ran = lowtide("scan", other, *FAST, "--json", place / f"{suffix}.json")
     assert ran.code == 0, ran.err
-    assert json.loads((place / f"{suffix}.json").read_text()) == json.loads((place / "s.json").read_text())
+    assert json.loads((place / f"{suffix}.json").read_text()) == json.loads(
+        (place / "s.json").read_text()
+    )
 
 
 def test_a_folder_for_each_class_is_scanned(tmp_path, lowtide):
     for number, row in enumerate(ROWS):
         (tmp_path / "classes" / row["beast"]).mkdir(parents=True, exist_ok=True)
         (tmp_path / "classes" / row["beast"] / f"{number:04}.txt").write_text(row["text"])
-    classes, plan, shared = tmp_path / "classes", tmp_path / "plan", tmp_path / "shared.parquet"
-    made = lowtide("plan", classes, "--secret", "label", "--kept", 0.6, "--steps", 40, "--out", plan)
+    classes = tmp_path / "classes"
+    plan = tmp_path / "plan"
+    shared = tmp_path / "shared.parquet"
+    made = lowtide(
+        "plan", classes, "--secret", "label", "--kept", 0.6, "--steps", 40, "--out", plan
+    )
     assert made.code == 0, made.err
     assert "no --group" in made.err
     assert "The order of the texts tells the label" in made.err  # files are read class by class
@@ -156,7 +207,7 @@ def test_a_folder_for_each_class_is_scanned(tmp_path, lowtide):
     assert table.column_names == ["text"]  # neither the label nor the file, whose path holds it
     assert len(table) == len(ROWS)
     who = ("--text", "text", "--secret", "label", "--attacker", "words")
-    gate = ("--fail-above", "0.1", "--order", tmp_path / "shared.order.csv")
+    gate = ("--fail-above", "0.1", "--order", tmp_path / "shared.parquet.order.csv")
     judged = lowtide("audit", shared, "--reference", classes, *who, *gate)
     assert judged.code == 0, judged
 
@@ -182,8 +233,10 @@ def test_a_release_has_the_same_texts_in_the_same_order(place, released):
     assert table.column_names == ["text", "mood"]
     assert table["mood"].to_pylist() == [row["mood"] for row in ROWS]
     new = table["text"].to_pylist()
-    assert (place / "shared.changes.csv").stat().st_mode & 0o777 == 0o600  # it says which words were hidden where
-    changes = read(place / "shared.changes.csv").to_pylist()
+    assert (
+        place / "shared.csv.changes.csv"
+    ).stat().st_mode & 0o777 == 0o600  # it says which words were hidden where
+    changes = read(place / "shared.csv.changes.csv").to_pylist()
     assert changes
     for number, (before, after) in enumerate(zip(TEXTS, new, strict=True)):
         mine = [change for change in changes if change["text"] == number]
@@ -191,11 +244,11 @@ def test_a_release_has_the_same_texts_in_the_same_order(place, released):
         assert words_of(after or "") <= words_of(before)
         assert not words_of(after or "") & {*TELLING[0], *TELLING[1]}
     assert "left out: author, year" in " ".join(released.err.split())
-    card = json.loads((place / "shared.card.json").read_text())
+    card = json.loads((place / "shared.csv.card.json").read_text())
     assert card == json.loads((place / "r.json").read_text())
     assert card["rows"] == len(ROWS)
     assert 0.1 < card["changed"] < 0.5
-    assert (place / "shared.card.md").is_file()
+    assert (place / "shared.csv.card.md").is_file()
 
 
 def test_an_audit_reads_the_clean_texts_and_hardly_the_release(place, audited):
@@ -206,7 +259,9 @@ def test_an_audit_reads_the_clean_texts_and_hardly_the_release(place, audited):
         best[key] = max(best.get(key, 0.0), one["accuracy"]["value"])
     assert best["clean", "clean"] > 0.75
     assert best["release", "release"] < 0.62
-    assert found["change"]["share"] == pytest.approx(json.loads((place / "r.json").read_text())["changed"], abs=1e-9)
+    assert found["change"]["share"] == pytest.approx(
+        json.loads((place / "r.json").read_text())["changed"], abs=1e-9
+    )
     assert max(one["auc"]["value"] for one in found["utility"]["release"]) > 0.9
     assert "passed" in audited.out
 
@@ -227,14 +282,18 @@ def test_words_are_masked_dropped_or_replaced(place, corpus, lowtide, how):
     assert ran.code == 0, ran.err
     outs = [place / f"{how}-{k}.csv" for k in range(2)]
     for out in outs:
-        ran = lowtide("release", corpus, "--plan", plan, "--out", out, "--key-file", place / f"{how}.key")
+        ran = lowtide(
+            "release", corpus, "--plan", plan, "--out", out, "--key-file", place / f"{how}.key"
+        )
         assert ran.code == 0, ran.err
     assert outs[0].read_bytes() == outs[1].read_bytes()
     new = [text or "" for text in read(outs[0])["text"].to_pylist()]
     hidden = set(Plan.load(plan).hider.policy.terms)
     assert not hidden & set().union(*map(words_of, new))
     lengths = [(len(old.split()), len(text.split())) for old, text in zip(TEXTS, new, strict=True)]
-    assert (sum(after for _, after in lengths) < sum(before for before, _ in lengths)) == (how == "drop")
+    assert (sum(after for _, after in lengths) < sum(before for before, _ in lengths)) == (
+        how == "drop"
+    )
     assert any("[hidden]" in text for text in new) == (how == "mask")
     if how == "replace":
         forgotten = lowtide("release", corpus, "--plan", plan, "--out", place / "forgotten.csv")
@@ -243,22 +302,44 @@ def test_words_are_masked_dropped_or_replaced(place, corpus, lowtide, how):
 
 
 def test_the_papers_rule_and_compressed_files(place, corpus, lowtide):
-    made = lowtide("plan", corpus, *FAST, "--policy", "paper", "--epsilon", 0.3, "--out", place / "paper")
+    made = lowtide(
+        "plan",
+        corpus,
+        *FAST,
+        "--policy",
+        "sequential",
+        "--past",
+        "raw",
+        "--epsilon",
+        0.3,
+        "--out",
+        place / "paper",
+    )
     assert made.code == 0, made.err
     ran = lowtide("release", corpus, "--plan", place / "paper", "--out", place / "paper.csv.gz")
     assert ran.code == 0, ran.err
-    assert len(read(place / "paper.changes.csv.gz")) > 100
+    assert len(read(place / "paper.csv.gz.changes.csv.gz")) > 100
 
 
 def sections(page):
     """The sections of a report by name, and whether each is marked safe."""
     parts = re.findall(r'<section id="(\w+)".*?</section>', page, re.DOTALL)
-    bodies = {name: re.search(rf'<section id="{name}".*?</section>', page, re.DOTALL).group() for name in parts}
+    bodies = {
+        name: re.search(rf'<section id="{name}".*?</section>', page, re.DOTALL).group()
+        for name in parts
+    }
     return {name: (body, 'class="mark safe"' in body) for name, body in bodies.items()}
 
 
 def test_publishable_files_hold_no_word_and_no_label(place, scanned, planned, released, audited):
-    files = ["p.json", "r.json", "a.json", "shared.card.json", "shared.card.md", "plan/card.json"]
+    files = [
+        "p.json",
+        "r.json",
+        "a.json",
+        "shared.csv.card.json",
+        "shared.csv.card.md",
+        "plan/card.json",
+    ]
     files += [str(path.relative_to(place)) for path in (place / "figures").glob("*.svg")]
     assert len(files) > 6
     for name in files:
@@ -271,13 +352,19 @@ def test_publishable_files_hold_no_word_and_no_label(place, scanned, planned, re
                 assert told(body) == set(), (page, name)
             seen |= {(page, name)} if told(body) else set()
     # The words are on the pages, in parts that say they must stay inside.
-    assert {("s.html", "words"), ("s.html", "marked"), ("p.html", "words"), ("a.html", "words")} <= seen
+    assert {
+        ("s.html", "words"),
+        ("s.html", "marked"),
+        ("p.html", "words"),
+        ("a.html", "words"),
+    } <= seen
     assert told(audited.out + audited.err + released.out + released.err) == set()
 
 
 def test_authors_are_released_only_on_request(place, corpus, lowtide):
     for keep, names in (((), ["text"]), (("--keep", "author"), ["text", "author"])):
-        plan, out = place / f"plan{len(names)}", place / f"out{len(names)}.jsonl"
+        plan = place / f"plan{len(names)}"
+        out = place / f"out{len(names)}.jsonl"
         assert lowtide("plan", corpus, *FAST, "--kept", "0.9", *keep, "--out", plan).code == 0
         assert lowtide("release", corpus, "--plan", plan, "--out", out).code == 0
         assert read(out).column_names == names
@@ -288,21 +375,37 @@ def test_a_scan_notes_copies_and_texts_without_words(tmp_path, lowtide):
     def odd(k):
         if k < 50:
             return {"text": "" if k < 20 else "balan"}
-        return {"beast": ""} if k < 60 else {"text": "Gulan dopel bavik"} if k in (100, 101, 300) else {}
+        return (
+            {"beast": ""}
+            if k < 60
+            else {"text": "Gulan dopel bavik"}
+            if k in (100, 101, 300)
+            else {}
+        )
 
     ran = lowtide("scan", changed(tmp_path, "odd.csv", odd), *FAST)
     assert ran.code == 0, ran.err
     assert "10 texts without a value of the secret" in ran.err
     assert "20 texts have no word" in ran.err
     assert "30 texts have one word" in ran.err
-    assert "31 texts are copies of earlier ones, and 33 texts have a copy by another author" in ran.err
+    assert (
+        "31 texts are copies of earlier ones, and 33 texts have a copy by another author" in ran.err
+    )
 
 
 def test_secrets_of_any_type_are_scanned(tmp_path, lowtide):
-    names = {"dates": ("2020-01-01", "2021-02-03"), "truth": ("True", "False"), "signs": ("[/]b", "[red]\x1b[31m")}
+    names = {
+        "dates": ("2020-01-01", "2021-02-03"),
+        "truth": ("True", "False"),
+        "signs": ("[/]b", "[red]\x1b[31m"),
+    }
     for kind, labels in names.items():
-        data = changed(tmp_path, f"{kind}.csv", lambda k, labels=labels: {"beast": labels[(k // EACH) % 2]})
-        ran = lowtide("scan", data, *FAST, "--save", tmp_path / kind, "--json", tmp_path / f"{kind}.json")
+        data = changed(
+            tmp_path, f"{kind}.csv", lambda k, labels=labels: {"beast": labels[(k // EACH) % 2]}
+        )
+        ran = lowtide(
+            "scan", data, *FAST, "--save", tmp_path / kind, "--json", tmp_path / f"{kind}.json"
+        )
         assert ran.code == 0, (kind, ran)
         assert "\x1b" not in ran.out
         assert labels[0] in ran.out
@@ -314,7 +417,9 @@ def test_texts_that_cannot_be_learnt_from_are_refused(refused, corpus, tmp_path)
     assert "no column 'txt'; did you mean 'text'" in line
     assert "'mood' of" in refused("scan", corpus, "--text", "mood", "--secret", "beast")
     assert "did you mean 'beast'" in refused("scan", corpus, "--text", "text", "--secret", "beasts")
-    assert "did you mean 'author'" in refused("scan", corpus, "--text", "text", "--secret", "beast", "--group", "autor")
+    assert "did you mean 'author'" in refused(
+        "scan", corpus, "--text", "text", "--secret", "beast", "--group", "autor"
+    )
     assert "cannot be both" in refused("scan", corpus, "--text", "text", "--secret", "text")
     one = changed(tmp_path, "one.csv", lambda _: {"beast": "ZEBRA"})
     assert "'beast' is the same in every text" in refused("scan", one, *FAST)
@@ -332,7 +437,7 @@ def test_texts_that_cannot_be_learnt_from_are_refused(refused, corpus, tmp_path)
         (("--stop", "missing.txt"), "file of words"),
         (("--without", "nonsense"), "'hashtags'"),
         (("--mechanism", "nonsense"), "'drop', 'mask', 'replace'"),
-        (("--policy", "sequential"), "'fixed', 'redraw', 'paper'"),
+        (("--policy", "sequential"), "give past='raw' (--past raw)"),
         (("--min-count", 9999), "min_count"),
         (("--kept", 1.5), "kept must lie in"),
         (("--kept", 0.8, "--budget", "0.1"), "not both"),
@@ -366,10 +471,22 @@ def test_bad_releases_are_refused(refused, place, corpus, planned, home, tmp_pat
     assert ".parquet" in refused("release", corpus, *plan, "--out", tmp_path / "a.xlsx")
     assert "would overwrite" in refused("release", corpus, *plan, "--out", corpus)
     assert "no column 'text'" in refused("release", home.survey, *plan, "--out", tmp_path / "a.csv")
-    assert "other columns" in refused("release", corpus, "--plan", home.plan, "--out", tmp_path / "a.csv")
+    assert "other columns" in refused(
+        "release", corpus, "--plan", home.plan, "--out", tmp_path / "a.csv"
+    )
     bare = write(tmp_path / "bare.csv", [{"text": text} for text in TEXTS])
-    assert "lacks 'mood', which the plan keeps" in refused("release", bare, *plan, "--out", tmp_path / "a.csv")
-    both = refused("release", corpus, *plan, "--out", tmp_path / "a.csv", "--json", tmp_path / "a.changes.csv")
+    assert "lacks 'mood', which the plan keeps" in refused(
+        "release", bare, *plan, "--out", tmp_path / "a.csv"
+    )
+    both = refused(
+        "release",
+        corpus,
+        *plan,
+        "--out",
+        tmp_path / "a.csv",
+        "--json",
+        tmp_path / "a.csv.changes.csv",
+    )
     assert "both name" in both
 
 
@@ -380,7 +497,9 @@ def test_bad_audits_are_refused(refused, place, corpus, scanned, released, home,
     assert "719 texts and the reference 720" in refused("audit", short, *judge)
     shared = place / "shared.csv"
     assert "'words'" in refused("audit", shared, *judge, "--attacker", "nonsense")
-    assert "no column 'moods'; did you mean 'mood'" in refused("audit", shared, *judge, "--utility", "moods")
+    assert "no column 'moods'; did you mean 'mood'" in refused(
+        "audit", shared, *judge, "--utility", "moods"
+    )
     gaps = changed(tmp_path, "gaps.csv", lambda k: {"mood": "" if k < 9 else k % 2})
     line = refused("audit", shared, "--reference", gaps, *COLUMNS, "--utility", "mood")
     assert "'mood' is missing for 9 texts" in line
@@ -390,10 +509,20 @@ def test_bad_audits_are_refused(refused, place, corpus, scanned, released, home,
 
 def test_ctrl_c_during_a_plan_of_texts_leaves_no_file(tmp_path):
     odd = changed(tmp_path, "odd.csv", lambda k: {"text": ""} if k < 3 else {})
-    command = [Path(sys.executable).parent / "lowtide", "scan", odd, *FAST[:-1], 1_000_000, "--save", "model"]
+    command = [
+        Path(sys.executable).parent / "lowtide",
+        "scan",
+        odd,
+        *FAST[:-1],
+        1_000_000,
+        "--save",
+        "model",
+    ]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    with subprocess.Popen(list(map(str, command)), env=environment, cwd=tmp_path, **pipes) as process:  # noqa: S603
+    with subprocess.Popen(  # noqa: S603
+        list(map(str, command)), env=environment, cwd=tmp_path, **pipes
+    ) as process:
         first = process.stderr.readline()  # it has read the texts
         time.sleep(1.0)
         assert process.poll() is None

@@ -11,19 +11,23 @@ import time
 from pathlib import Path
 
 import numpy as np
-import onnx
 import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
 from lowtide.cli.main import app
 from lowtide.cli.warnings import marked
-from lowtide.density.artefact import Density
+from lowtide.estimate.density import Density
 from lowtide.formatting import printable
 
-PLAIN = [head + tail for head in ("ba", "do", "fi", "gu") for tail in ("lan", "mor", "nit", "pel", "ras", "vik")]
+PLAIN = [
+    head + tail
+    for head in ("ba", "do", "fi", "gu")
+    for tail in ("lan", "mor", "nit", "pel", "ras", "vik")
+]
 TELLING = (("zorrik", "yalben"), ("plimda", "trenko"))
 BEASTS = ("OKAPI", "ZEBRA")
+HEAVY = ("torch", "sklearn", "pandas", "scipy", "pyarrow", "fsspec")
 
 
 @pytest.fixture(scope="module")
@@ -39,13 +43,17 @@ def model(tmp_path_factory, lowtide):
             words[int(rng.integers(5))] = str(rng.choice(TELLING[side]))
             writer.writerow([" ".join(words), BEASTS[row % 2]])
     saved = ("--save", folder / "model")
-    ran = lowtide("scan", folder / "posts.csv", "--text", "text", "--secret", "beast", "--steps", 40, *saved)
+    ran = lowtide(
+        "scan", folder / "posts.csv", "--text", "text", "--secret", "beast", "--steps", 40, *saved
+    )
     assert ran.code == 0, ran.err
     return folder / "model"
 
 
 def test_a_revealing_word_is_named_and_removed(model, lowtide, tmp_path):
-    ran = lowtide("warn", "--model", model, "Balan, ZORRIK fipel unheard", "--json", tmp_path / "w.json")
+    ran = lowtide(
+        "warn", "--model", model, "Balan, ZORRIK fipel unheard", "--json", tmp_path / "w.json"
+    )
     assert ran.code == 0, ran.err
     assert ran.out.startswith("Balan, ZORRIK fipel unheard\n")
     assert "What words tell about OKAPI" in ran.out
@@ -55,15 +63,17 @@ def test_a_revealing_word_is_named_and_removed(model, lowtide, tmp_path):
     assert found["classes"] == list(BEASTS)
     assert found["posterior"][0] > 0.75 > found["prior"][0]
     terms = {term["term"]: term for term in found["words"]}
-    assert [term for term in terms if " " not in term] == ["balan", "zorrik", "fipel"], "pairs are terms of their own"
+    assert [term for term in terms if " " not in term] == ["balan", "zorrik", "fipel"], (
+        "pairs are terms of their own"
+    )
     assert terms["zorrik"]["places"] == [[7, 13]]
     assert terms["zorrik"]["order_free_nats"][0] > 0.3
     assert found["unknown"] == [[20, 27]]
     assert found["remedy"]["leave_out"] == ["zorrik"]
     assert "zorrik" not in found["remedy"]["without"].lower()
     # What is shown without the word tells no more than allowed.
-    leakage = Density.load(model).density([found["remedy"]["without"]])
-    assert np.abs(leakage).max() <= 0.5
+    density = Density.load(model).density([found["remedy"]["without"]])
+    assert np.abs(density).max() <= 0.5
 
 
 def test_a_text_under_the_budget_is_left_alone(model, lowtide):
@@ -76,7 +86,9 @@ def test_a_text_under_the_budget_is_left_alone(model, lowtide):
 
 def test_a_text_is_read_from_standard_input(model):
     for given, said in (("Zorrik balan\n", "leave out zorrik"), ("", "knows none of these words")):
-        ran = CliRunner().invoke(app, ["warn", "--model", str(model), "-"], input=given, catch_exceptions=False)
+        ran = CliRunner().invoke(
+            app, ["warn", "--model", str(model), "-"], input=given, catch_exceptions=False
+        )
         assert ran.exit_code == 0
         assert said in ran.stdout
 
@@ -90,7 +102,12 @@ def test_a_text_of_unknown_words_reveals_nothing(model, lowtide, text):
 
 
 def test_control_characters_of_a_text_are_not_printed(model, lowtide):
-    signs = "".join(map(chr, [*range(1, 9), *range(11, 32), 127, *range(128, 160), 0x202E, 0x2066, 0x200F, 0xFEFF]))
+    signs = "".join(
+        map(
+            chr,
+            [*range(1, 9), *range(11, 32), 127, *range(128, 160), 0x202E, 0x2066, 0x200F, 0xFEFF],
+        )
+    )
     text = f"zorrik \x1b[31mred\x1b]0;title\x07 {signs} \u202ebalan\u202c trenko\x9b2J שלום"
     ran = lowtide("warn", "--model", model, text)
     assert ran.code == 0
@@ -117,7 +134,8 @@ def test_markup_in_a_text_is_printed_as_text(model, lowtide):
 
 
 def test_only_printable_characters_are_kept():
-    family, persian = "👩\u200d👩\u200d👧", "می\u200cخواهم"
+    family = "👩\u200d👩\u200d👧"
+    persian = "می\u200cخواهم"
     assert printable(f"a\tb\n{family} {persian}") == f"a\tb\n{family} {persian}"
     assert printable("a\x1b[2Jb\u202ec\r") == "a\ufffd[2Jb\ufffdc\ufffd"
 
@@ -131,7 +149,8 @@ def test_a_text_of_a_million_characters_is_answered_in_seconds(model, lowtide, p
 
 
 @pytest.mark.parametrize(
-    ("budget", "said"), [("55%", "nats or bits"), ("99", "trimmed"), ("-1", "budget"), ("nan", "budget")]
+    ("budget", "said"),
+    [("55%", "nats or bits"), ("99", "trimmed"), ("-1", "budget"), ("nan", "budget")],
 )
 def test_bad_budgets_are_refused(model, refused, budget, said):
     assert said in refused("warn", "--model", model, "zorrik", f"--budget={budget}")
@@ -142,11 +161,13 @@ def test_files_that_are_not_models_are_refused(verb, model, home, lowtide, refus
     def asked(path):
         if verb == "warn":
             return refused("warn", "--model", path, "zorrik in a private text")
-        return refused("export", path, "--out", tmp_path / "out")
+        return refused("export", path, "--page", tmp_path / "out.html")
 
     lines = [asked(tmp_path / "missing"), asked(home.survey), asked(home.plan)]
     table = tmp_path / "table"
-    assert lowtide("scan", home.survey, "--secret", "beast", "--steps", 40, "--save", table).code == 0
+    assert (
+        lowtide("scan", home.survey, "--secret", "beast", "--steps", 40, "--save", table).code == 0
+    )
     lines.append(asked(table))
     assert "does not hold a model of texts" in lines[-1]
     for name in ("config.json", "model.safetensors"):
@@ -162,25 +183,41 @@ def test_files_that_are_not_models_are_refused(verb, model, home, lowtide, refus
         assert not {"zorrik", "private", "okapi", "zebra"} & set(line.lower().split())
 
 
-def test_an_export_answers_for_another_program(model, lowtide, refused, tmp_path):
-    out = tmp_path / "onnx"
-    ran = lowtide("export", model, "--out", out)
-    assert ran.code == 0, ran.err
-    assert f"exported: {out}" in ran.out
-    assert "holds labels" in ran.err
-    weights = list(out.glob("*.onnx"))
-    assert len(weights) == 1
-    onnx.checker.check_model(onnx.load(weights[0]))
-    words = "".join(path.read_text() for path in out.iterdir() if path.suffix == ".json")
-    assert "zorrik" in words
-    assert "would overwrite" in refused("export", model, "--out", model)
+def test_an_export_names_what_it_can_write_and_spares_the_model(model, refused):
+    assert "--page FILE or --extension DIR" in refused("export", model)
+    assert "would overwrite" in refused("export", model, "--extension", model)
+    assert (model / "config.json").is_file()
 
 
 def test_a_warning_prints_in_an_ascii_terminal(model, tmp_path):
     command = [Path(sys.executable).parent / "lowtide", "warn", "--model", model, "zorrik שלום ε"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONIOENCODING": "ascii"}
     pipes = {"capture_output": True, "text": True}
-    ran = subprocess.run(list(map(str, command)), env=environment, cwd=tmp_path, check=False, **pipes)  # noqa: S603
+    ran = subprocess.run(  # noqa: S603
+        list(map(str, command)), env=environment, cwd=tmp_path, check=False, **pipes
+    )
     assert ran.returncode == 0, ran.stderr
     assert "leave out zorrik" in ran.stdout
     assert list(tmp_path.iterdir()) == []
+
+
+def test_one_warning_imports_nothing_that_takes_long(model):
+    program = (
+        "import json, sys\n"
+        f"sys.argv = ['lowtide', 'warn', 'zorrik balan', '--model', {str(model)!r}]\n"
+        "from lowtide.__main__ import run\ntry:\n    run()\nfinally:\n"
+        f"    print(json.dumps([name for name in {HEAVY} if name in sys.modules]))\n"
+    )
+    done = subprocess.run(  # noqa: S603
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert json.loads(done.stdout.splitlines()[-1]) == []
+    assert "leave out zorrik" in done.stdout
+
+
+def test_a_text_with_few_terms_is_scored_like_any_other(model):
+    density = Density.load(model)
+    for text in ("Balan, zorrik fipel fipel", "zorrik balan zorrik balan", "nothing known"):
+        np.testing.assert_allclose(
+            density.explain(text).density, density.density([text])[0], atol=1e-6
+        )

@@ -20,8 +20,25 @@ def rows_of(path):
 
 
 def test_scan_names_the_town(home, lowtide, tmp_path):
-    files = ("--json", tmp_path / "s.json", "--report", tmp_path / "s.html", "--figures", tmp_path / "figures")
-    ran = lowtide("scan", home.survey, "--secret", "beast", "--steps", 40, *files, "--save", tmp_path / "density")
+    files = (
+        "--json",
+        tmp_path / "s.json",
+        "--report",
+        tmp_path / "s.html",
+        "--figures",
+        tmp_path / "figures",
+    )
+    ran = lowtide(
+        "scan",
+        home.survey,
+        "--secret",
+        "beast",
+        "--steps",
+        40,
+        *files,
+        "--save",
+        tmp_path / "density",
+    )
     assert ran.code == 0, ran.err
     found = json.loads((tmp_path / "s.json").read_text())
     first, second = found["features"][:2]
@@ -45,11 +62,15 @@ def test_plan_hides_the_town_and_nothing_else(home):
     assert home.planned.code == 0, home.planned.err
     said = json.loads((home.folder / "p.json").read_text())
     names = said["mechanism"]["features"]["names"]
-    assert [name for name, hidden in zip(names, said["policy"]["hidden"], strict=True) if hidden] == ["town"]
+    assert [
+        name for name, hidden in zip(names, said["policy"]["hidden"], strict=True) if hidden
+    ] == ["town"]
     assert said["blank"] == ["person", "row"]
     assert said["card"]["parameters"]["budget"].startswith("0.05 nat")
     assert (home.folder / "p.html").stat().st_size > 1000
-    assert {"tradeoff.svg", "attacks.svg"} <= {path.name for path in (home.folder / "figures").iterdir()}
+    assert {"tradeoff.svg", "attacks.svg"} <= {
+        path.name for path in (home.folder / "figures").iterdir()
+    }
 
 
 def test_plan_says_to_keep_itself_inside(home):
@@ -60,7 +81,8 @@ def test_plan_says_to_keep_itself_inside(home):
 
 def test_release_keeps_rows_columns_and_spelling(home):
     assert home.released.code == 0, home.released.err
-    before, after = rows_of(home.survey), rows_of(home.shared)
+    before = rows_of(home.survey)
+    after = rows_of(home.shared)
     assert list(after[0]) == [name for name in before[0] if name != "beast"]
     for name in KEPT:
         assert [row[name] for row in after] == [row[name] for row in before]
@@ -73,7 +95,8 @@ def test_release_keeps_rows_columns_and_spelling(home):
 def test_release_in_other_formats_is_the_same_table(home, lowtide, tmp_path, suffix):
     other = tmp_path / f"shared{suffix}"
     assert lowtide("release", home.survey, "--plan", home.plan, "--out", other).code == 0
-    source, found = read(home.survey), read(other)
+    source = read(home.survey)
+    found = read(other)
     assert found.column_names == [name for name in source.column_names if name != "beast"]
     for name in KEPT:
         assert found[name].to_pylist() == source[name].to_pylist()
@@ -82,7 +105,7 @@ def test_release_in_other_formats_is_the_same_table(home, lowtide, tmp_path, suf
 
 
 def test_card_beside_the_release_is_of_these_rows(home, lowtide, survey, tmp_path):
-    card = ReleaseCard.load(home.folder / "shared.card.json")
+    card = ReleaseCard.load(home.folder / "shared.csv.card.json")
     assert card.to_json() == json.loads((home.folder / "r.json").read_text())
     assert card.rows == 300
     assert {feature.name: feature.hidden for feature in card.features}["town"] == 1
@@ -90,7 +113,7 @@ def test_card_beside_the_release_is_of_these_rows(home, lowtide, survey, tmp_pat
     assert card.leakage.value <= 0.05
     second = survey(tmp_path / "second.csv", rows=80, seed=8)
     assert lowtide("release", second, "--plan", home.plan, "--out", tmp_path / "out.csv").code == 0
-    other = ReleaseCard.load(tmp_path / "out.card.json")
+    other = ReleaseCard.load(tmp_path / "out.csv.card.json")
     assert other.rows == 80
     assert other.data_sha256 != card.data_sha256
     assert len(rows_of(tmp_path / "out.csv")) == 80
@@ -98,7 +121,8 @@ def test_card_beside_the_release_is_of_these_rows(home, lowtide, survey, tmp_pat
 
 def test_a_file_without_the_secret_in_another_column_order_is_released(home, lowtide, tmp_path):
     order = ["town", "row", "gap", "country", "joined", "age", "person", "member", "income"]
-    other, shared = tmp_path / "other.csv", tmp_path / "shared.csv"
+    other = tmp_path / "other.csv"
+    shared = tmp_path / "shared.csv"
     with other.open("w", newline="") as file:
         writer = csv.DictWriter(file, order, extrasaction="ignore")
         writer.writeheader()
@@ -111,7 +135,8 @@ def test_a_file_without_the_secret_in_another_column_order_is_released(home, low
 def test_texts_that_look_like_numbers_stay_texts(home, lowtide, tmp_path):
     rows = rows_of(home.survey)
     for row in rows:
-        row["person"], row["town"] = str(10 * int(row["row"])), ""
+        row["person"] = str(10 * int(row["row"]))
+        row["town"] = ""
     other = tmp_path / "other.csv"
     with other.open("w", newline="") as file:
         writer = csv.DictWriter(file, list(rows[0]))
@@ -136,50 +161,79 @@ def test_audit_fails_a_release_that_shows_the_town(home, lowtide, tmp_path):
     raw = tmp_path / "raw.csv"
     with raw.open("w", newline="") as file:
         writer = csv.DictWriter(
-            file, [name for name in rows_of(home.survey)[0] if name != "beast"], extrasaction="ignore"
+            file,
+            [name for name in rows_of(home.survey)[0] if name != "beast"],
+            extrasaction="ignore",
         )
         writer.writeheader()
         writer.writerows(rows_of(home.survey))
     quick = ("--attacker", "boosted trees")
-    bad = lowtide("audit", raw, *checked, *quick, "--fail-above", "0.1", "--json", tmp_path / "b.json")
+    bad = lowtide(
+        "audit", raw, *checked, *quick, "--fail-above", "0.1", "--json", tmp_path / "b.json"
+    )
     assert bad.code == 1, bad.out + bad.err
     assert json.loads((tmp_path / "b.json").read_text())["verdict"]["passed"] is False
     assert "no card beside the release" in bad.err
 
 
 def test_rows_without_a_secret_are_released_but_not_attacked(home, lowtide, survey, tmp_path):
-    holes, shared = survey(tmp_path / "holes.csv", gaps=20), tmp_path / "shared.csv"
+    holes = survey(tmp_path / "holes.csv", gaps=20)
+    shared = tmp_path / "shared.csv"
     assert lowtide("release", holes, "--plan", home.plan, "--out", shared).code == 0
     assert len(rows_of(shared)) == 300
-    (tmp_path / "shared.card.json").write_text((home.folder / "shared.card.json").read_text())
-    ran = lowtide("audit", shared, "--reference", holes, "--secret", "beast", "--attacker", "boosted trees")
+    (tmp_path / "shared.csv.card.json").write_text(
+        (home.folder / "shared.csv.card.json").read_text()
+    )
+    ran = lowtide(
+        "audit", shared, "--reference", holes, "--secret", "beast", "--attacker", "boosted trees"
+    )
     assert ran.code == 0, ran.err
     assert "20 rows without a value of the secret" in ran.err
     # Without its secret the released file is the same, so the card of the other release fits it.
     assert "hash" not in ran.err
 
 
-def test_a_card_of_another_release_is_noticed(home, lowtide, tmp_path):
-    card = json.loads((home.folder / "shared.card.json").read_text())
-    (tmp_path / "other.card.json").write_text(json.dumps({**card, "data_sha256": "0" * 64}))
-    checked = ("--reference", home.survey, "--secret", "beast", "--card", tmp_path / "other.card.json")
+def test_a_card_of_another_release_is_noticed(home, lowtide, sealed, tmp_path):
+    card = json.loads((home.folder / "shared.csv.card.json").read_text())
+    (tmp_path / "other.card.json").write_text(json.dumps(sealed(card, data_sha256="0" * 64)))
+    checked = (
+        "--reference",
+        home.survey,
+        "--secret",
+        "beast",
+        "--card",
+        tmp_path / "other.card.json",
+    )
     ran = lowtide("audit", home.shared, *checked, "--utility", "person")
     assert ran.code == 2  # after the card, before the attacks
     assert "hash on the card" in ran.err
     bound = {"cells": 6, "rows": 300, "failure": 0.025, "information": 0.1, "accuracy": 0.6}
     bound |= {"epsilon": 0.1, "forward": 0.2, "reverse": 0.2}
-    (tmp_path / "other.card.json").write_text(json.dumps({**card, "data_sha256": "0" * 64, "bound": bound}))
+    (tmp_path / "other.card.json").write_text(
+        json.dumps(sealed(card, data_sha256="0" * 64, bound=bound))
+    )
     with pytest.warns(LowtideNote, match="hash on the card"):
-        assert find_card(home.shared, tmp_path / "other.card.json").bound is None, "it is about another release"
+        assert find_card(home.shared, tmp_path / "other.card.json").bound is None, (
+            "it is about another release"
+        )
 
 
 def test_a_secret_may_be_a_date_a_number_or_a_boolean(home, lowtide, tmp_path):
-    secrets = {"day": ("2021-02-03", "2021-02-04"), "number": ("1.0", "2.0"), "yes": ("true", "false")}
+    secrets = {
+        "day": ("2021-02-03", "2021-02-04"),
+        "number": ("1.0", "2.0"),
+        "yes": ("true", "false"),
+    }
     for name, values in secrets.items():
         table = tmp_path / f"{name}.csv"
-        lines = [f"{row['town']},{row['age']},{values[row['beast'] == 'ZEBRA']}" for row in rows_of(home.survey)]
+        lines = [
+            f"{row['town']},{row['age']},{values[row['beast'] == 'ZEBRA']}"
+            for row in rows_of(home.survey)
+        ]
         table.write_text("\n".join([f"town,age,{name}", *lines]) + "\n")
-        ran = lowtide("scan", table, "--secret", name, "--steps", 40, "--save", tmp_path / f"{name}.density")
+        ran = lowtide(
+            "scan", table, "--secret", name, "--steps", 40, "--save", tmp_path / f"{name}.density"
+        )
         assert ran.code == 0, ran.err
         assert not any(value in ran.out + ran.err for value in values)
         assert (tmp_path / f"{name}.density" / "config.json").is_file()
@@ -190,7 +244,8 @@ def test_columns_with_missing_values_are_refused_as_utility(home, lowtide, refus
 
 
 def test_a_plan_obeys_keep_hide_and_utility(home, lowtide, tmp_path):
-    plan, shared = tmp_path / "plan.json", tmp_path / "shared.csv"
+    plan = tmp_path / "plan.json"
+    shared = tmp_path / "shared.csv"
     options = (
         "--keep",
         "person",
@@ -203,12 +258,15 @@ def test_a_plan_obeys_keep_hide_and_utility(home, lowtide, tmp_path):
         "--attacker-accuracy",
         0.95,
     )
-    ran = lowtide("plan", home.survey, "--secret", "beast", *options, "--steps", 40, "--out", plan, "--quiet")
+    ran = lowtide(
+        "plan", home.survey, "--secret", "beast", *options, "--steps", 40, "--out", plan, "--quiet"
+    )
     assert ran.code == 0, ran.err
     assert "95" in json.loads(plan.read_text())["card"]["parameters"]["budget"]
     assert json.loads(plan.read_text())["layout"]["utility"] == "member"
     assert lowtide("release", home.survey, "--plan", plan, "--out", shared).code == 0
-    before, after = rows_of(home.survey), rows_of(shared)
+    before = rows_of(home.survey)
+    after = rows_of(shared)
     for name in ("person", "town"):
         assert [row[name] for row in after] == [row[name] for row in before]
     assert len({row["age"] for row in after}) == 1
@@ -221,11 +279,15 @@ def test_budgets_can_be_given_in_bits(home, lowtide, tmp_path):
     options = ("--policy", "fixed", "--budget", "0.03bits", "--steps", 40, "--out", plan)
     ran = lowtide("plan", home.survey, "--secret", "beast", *options)
     assert ran.code == 0, ran.err
-    assert json.loads(plan.read_text())["card"]["parameters"]["budget"] == "0.0207944 nat (0.03 bits)"
+    assert (
+        json.loads(plan.read_text())["card"]["parameters"]["budget"] == "0.0207944 nat (0.03 bits)"
+    )
 
 
 def test_show_prints_the_card_and_writes_it(home, lowtide, tmp_path):
-    ran = lowtide("show", home.folder / "shared.card.json", "--json", tmp_path / "card.json")
+    ran = lowtide("show", home.folder / "shared.csv.card.json", "--json", tmp_path / "card.json")
     assert ran.code == 0
-    assert ran.out.strip() == (home.folder / "shared.card.md").read_text().strip()
-    assert json.loads((tmp_path / "card.json").read_text()) == json.loads((home.folder / "r.json").read_text())
+    assert ran.out.strip() == (home.folder / "shared.csv.card.md").read_text().strip()
+    assert json.loads((tmp_path / "card.json").read_text()) == json.loads(
+        (home.folder / "r.json").read_text()
+    )

@@ -43,14 +43,17 @@ class TestReading:
             Budget.read(value)
 
     def test_an_attacker_is_right_at_least_as_often_as_a_blind_guess(self):
-        with pytest.raises(LowtideError, match=r"always names the most frequent class is right 70.0%"):
+        with pytest.raises(
+            LowtideError, match=r"always names the most frequent class is right 70.0%"
+        ):
             Budget.accuracy(0.6).check(np.array([0.3, 0.7]))
         Budget.accuracy(0.7).check(np.array([0.3, 0.7]))
 
 
 class TestJudging:
     def test_a_budget_is_compared_in_nats_or_accuracy(self):
-        prior, codes = np.array([0.5, 0.5]), np.arange(200) % 2
+        prior = np.array([0.5, 0.5])
+        codes = np.arange(200) % 2
         knows = np.where(np.eye(2)[codes] > 0, math.log(1.6), math.log(0.4))
         reading = Reading.of(knows, codes, prior)
         assert reading.accuracy.value == 1.0
@@ -71,7 +74,8 @@ class TestDensity:
     def test_two_classes_within_the_bound_keep_the_budget(self, limit, prior, share):
         epsilon = Budget(limit).density(np.array([prior, 1 - prior]))
         # Any posterior whose densities lie within ±ε.
-        low, high = prior * np.exp(-epsilon), prior * np.exp(epsilon)
+        low = prior * np.exp(-epsilon)
+        high = prior * np.exp(epsilon)
         low = max(low, 1 - (1 - prior) * np.exp(epsilon))
         high = min(high, 1 - (1 - prior) * np.exp(-epsilon))
         post = np.clip(low + share * (high - low), 1e-300, 1 - 1e-16)

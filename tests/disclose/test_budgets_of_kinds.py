@@ -1,4 +1,6 @@
-"""Images and texts: a budget is kept, not shown or exceeded, and card, plan, report and `strict` say which."""
+"""Images and texts: a budget is kept, not shown or exceeded, and card, plan, report and `strict`
+say which.
+"""
 
 import numpy as np
 import pytest
@@ -14,9 +16,14 @@ from lowtide.texts.planner import TextSettings
 from lowtide.worlds import drawn_faces
 from lowtide.worlds.text import naive_bayes_text
 
-FACES, TEXTS = drawn_faces(32, patch=8), naive_bayes_text(120, length=12.0, charged=0.2, strength=1.2, seed=7)
-LAYOUTS = {"images": {"resize": None, "grey": False, "kept": []}, "texts": {"text": "text", "kept": []}}
-ENOUGH, FEW = {"images": "70%", "texts": "64%"}, {"images": "0.02", "texts": "0.01"}
+FACES = drawn_faces(32, patch=8)
+TEXTS = naive_bayes_text(120, length=12.0, charged=0.2, strength=1.2, seed=7)
+LAYOUTS = {
+    "images": {"resize": None, "grey": False, "kept": []},
+    "texts": {"text": "text", "kept": []},
+}
+ENOUGH = {"images": "70%", "texts": "64%"}
+FEW = {"images": "0.02", "texts": "0.01"}
 
 
 @pytest.fixture(scope="module", params=["images", "texts"])
@@ -37,7 +44,8 @@ def hider(name, **options):
 
 def pages(name, fitted):
     """The card, the printed plan and the report."""
-    plan, modality = Plan(name, "secret", LAYOUTS[name], fitted.hider_), modalities.get(name)
+    plan = Plan(name, "secret", LAYOUTS[name], fitted.hider_)
+    modality = modalities.get(name)
     outline = modality.outline(fitted.hider_)
     report = make_report("title", "secret", modality, plan=outline, card=fitted.card_)
     return fitted.card_.text(), str(plan), render(report)
@@ -46,9 +54,11 @@ def pages(name, fitted):
 def test_a_budget_that_the_samples_can_show_is_kept(kind):
     name, samples, s = kind
     fitted = hider(name, budget=ENOUGH[name], strict=True).fit(samples, s)
-    standing, limit = fitted.card_.standing, float(ENOUGH[name].rstrip("%")) / 100
+    standing = fitted.card_.standing
+    limit = float(ENOUGH[name].rstrip("%")) / 100
     assert standing.state == "kept"
-    # It is the upper end of every attacker that was on the card, not the lower one, that lies within.
+    # It is the upper end of every attacker that was on the card, not the lower one, that lies
+    # within.
     retrained = [one for one in fitted.card_.attacks if one.trained_on == "release"]
     assert max(one.accuracy.high for one in retrained) <= standing.upper <= limit
     assert fitted.card_.to_json()["standing"]["state"] == "kept"
@@ -73,5 +83,7 @@ def test_a_budget_that_so_few_samples_cannot_show_is_said_not_to_be_shown(kind):
 def test_a_budget_that_is_exceeded_whatever_is_hidden_is_refused():
     sequences, s = TEXTS.sample_sequences(1500, seed=8)
     texts = [TEXTS.text(sequence) for sequence in sequences]
-    with pytest.raises(LowtideError, match=r"still tell .*; the budget is .*: raise it, or keep fewer terms"):
+    with pytest.raises(
+        LowtideError, match=r"still tell .*; the budget is .*: raise it, or keep fewer terms"
+    ):
         hider("texts", budget="60%", keep=tuple(TEXTS.features.names)).fit(texts, s)

@@ -1,4 +1,6 @@
-"""Certificates against exact releases: what is promised holds, and what the paper claims does not."""
+"""Certificates against exact releases: what is promised holds, and what the paper claims does
+not.
+"""
 
 from itertools import product
 
@@ -45,7 +47,9 @@ def masks(world):
 
 
 def grid(world, hidden):
-    """A few (ε, λ); fewer where the exact release is an integral over many clouds or three dimensions."""
+    """A few (ε, λ); fewer where the exact release is an integral over many clouds or three
+    dimensions.
+    """
     if hidden.sum() == 3 and len(world.atoms) > 2:
         return [(0.2, 1.0), (0.0, np.inf)]
     if len(hidden) == 3:
@@ -55,13 +59,17 @@ def grid(world, hidden):
 
 def plan(world, hidden, scale, epsilon):
     """The certificate of a release that hides some features of a world."""
-    return certify_fixed(epsilon, world.prior, ratios=np.ptp(world.atoms, axis=0) / scale, hidden=hidden)
+    return certify_fixed(
+        epsilon, world.prior, ratios=np.ptp(world.atoms, axis=0) / scale, hidden=hidden
+    )
 
 
 def marginal(world, mask):
     """The law of some of the features."""
     atoms, index = np.unique(world.atoms[:, mask], axis=0, return_inverse=True)
-    joint = np.stack([np.bincount(index.ravel(), weights=row, minlength=len(atoms)) for row in world.joint])
+    joint = np.stack(
+        [np.bincount(index.ravel(), weights=row, minlength=len(atoms)) for row in world.joint]
+    )
     return EnumerableWorld(atoms, joint)
 
 
@@ -91,7 +99,9 @@ class TestPlan:
             part = marginal(world, hidden)
             for epsilon, scale in grid(part, np.ones(hidden.sum(), dtype=bool)):
                 release = part.release(np.ones(hidden.sum(), dtype=bool), scale)
-                assert_bounded(largest(release, epsilon), plan(world, hidden, scale, epsilon).hidden_part)
+                assert_bounded(
+                    largest(release, epsilon), plan(world, hidden, scale, epsilon).hidden_part
+                )
 
     @every_world
     def test_the_hidden_part_adds_no_more_than_certified_to_the_raw_part(self, world):
@@ -100,21 +110,29 @@ class TestPlan:
             if hidden.all() or not hidden.any():
                 continue
             leakage = np.abs(world.observed(world.atoms, ~hidden))
-            for (epsilon, scale), raw in product([(0.2, 0.4), (0.2, 2.0), (0.5, np.inf)], [0.0, 0.3]):
-                release, added = world.release(hidden, scale), plan(world, hidden, scale, epsilon).added
+            for (epsilon, scale), raw in product(
+                [(0.2, 0.4), (0.2, 2.0), (0.5, np.inf)], [0.0, 0.3]
+            ):
+                release = world.release(hidden, scale)
+                added = plan(world, hidden, scale, epsilon).added
                 for side, law in (
                     ("forward", world.joint / world.prior[:, None]),
                     ("reverse", world.joint.sum(axis=0)),
                 ):
-                    beyond = (np.broadcast_to(law, world.joint.shape) * (raw < leakage.T)).sum(axis=1)
+                    beyond = (np.broadcast_to(law, world.joint.shape) * (raw < leakage.T)).sum(
+                        axis=1
+                    )
                     truth = getattr(release, side)(raw + added.epsilon)
                     assert (truth <= beyond + added.delta + EXACT).all()
 
     @pytest.mark.parametrize("scale", [0.5, 1.0, 5.0])
     def test_the_certified_addition_is_tight_for_a_rare_class(self, scale):
         """The raw bit tells nothing, the hidden one is the secret, whose class 1 is rare."""
-        rare, atoms = 1e-5, [[a, b] for a in (0.0, 1.0) for b in (0.0, 1.0)]
-        world = EnumerableWorld(atoms, [[(1 - rare) / 2, 0, (1 - rare) / 2, 0], [0, rare / 2, 0, rare / 2]])
+        rare = 1e-5
+        atoms = [[a, b] for a in (0.0, 1.0) for b in (0.0, 1.0)]
+        world = EnumerableWorld(
+            atoms, [[(1 - rare) / 2, 0, (1 - rare) / 2, 0], [0, rare / 2, 0, rare / 2]]
+        )
         hidden = np.array([False, True])
         added = plan(world, hidden, scale, 0.2).added
         for side, truth in largest(world.release(hidden, scale), 0.2).items():
@@ -150,10 +168,14 @@ class TestPlan:
     def test_redacting_everything_is_certified_to_leak_nothing(self):
         whole = plan(xor(), np.ones(2, dtype=bool), np.inf, 0.0).whole
         assert (whole.forward.delta, whole.reverse.delta, whole.vacuous) == (0.0, 0.0, False)
-        assert largest(xor().release(np.zeros(2, dtype=bool)), 0.0)["forward"] == 0.5, "and something before"
+        assert largest(xor().release(np.zeros(2, dtype=bool)), 0.0)["forward"] == 0.5, (
+            "and something before"
+        )
 
     def test_a_hundred_patches_are_beyond_noise(self):
-        whole = certify_fixed(0.5, [0.5, 0.5], ratios=np.full(100, 4.0), hidden=np.ones(100, dtype=bool)).whole
+        whole = certify_fixed(
+            0.5, [0.5, 0.5], ratios=np.full(100, 4.0), hidden=np.ones(100, dtype=bool)
+        ).whole
         assert whole.vacuous
 
     def test_vacuous_certificates_say_so(self):
@@ -171,7 +193,12 @@ class TestResponses:
     def channel(keep, k):
         return keep * np.eye(k) + (1 - keep) / k
 
-    @given(hnp.arrays(float, (2, 6), elements=st.floats(0.01, 1)), st.floats(0, 1), st.floats(0, 1), st.floats(0, 1.5))
+    @given(
+        hnp.arrays(float, (2, 6), elements=st.floats(0.01, 1)),
+        st.floats(0, 1),
+        st.floats(0, 1),
+        st.floats(0, 1.5),
+    )
     def test_two_answers_at_random(self, weights, first, second, epsilon):
         """The exact divergence of two responses, of 3 and of 2 categories, for a random law."""
         joint = weights / weights.sum()
@@ -185,27 +212,51 @@ class TestResponses:
         assert_bounded({"forward": forward, "reverse": reverse}, certificate.whole)
 
     @given(st.floats(0.1, 0.9), st.floats(0, 0.99), st.floats(0.3, 3), st.floats(0, 1))
-    def test_noise_and_an_answer_are_certified_exactly_on_two_rows(self, prior, keep, scale, epsilon):
-        """S decides both features; the law of (answer, noised value) given s is two Gaussians per answer."""
-        gamma, answers = np.exp(epsilon), self.channel(keep, 2)
+    def test_noise_and_an_answer_are_certified_exactly_on_two_rows(
+        self, prior, keep, scale, epsilon
+    ):
+        """S decides both features; the law of (answer, noised value) given s is two Gaussians per
+        answer.
+        """
+        gamma = np.exp(epsilon)
+        answers = self.channel(keep, 2)
         certificate = certify_fixed(
-            epsilon, [1 - prior, prior], ratios=[1 / scale, 0], hidden=[True, True], responses=[(keep, 2)]
+            epsilon,
+            [1 - prior, prior],
+            ratios=[1 / scale, 0],
+            hidden=[True, True],
+            responses=[(keep, 2)],
         )
-        forward, reverse = [], []
+        forward = []
+        reverse = []
         for s, pi in enumerate((1 - prior, prior)):
-            ours, others = answers[s], answers[1 - s]
-            gain, loss = (1 - gamma * pi) * ours, gamma * (1 - pi) * others
-            pairs = [g * hockey_stick.gaussian(b / g, 1.0, scale) for g, b in zip(gain, loss, strict=True) if g > 0]
+            ours = answers[s]
+            others = answers[1 - s]
+            gain = (1 - gamma * pi) * ours
+            loss = gamma * (1 - pi) * others
+            pairs = [
+                g * hockey_stick.gaussian(b / g, 1.0, scale)
+                for g, b in zip(gain, loss, strict=True)
+                if g > 0
+            ]
             forward.append(sum(pairs))
-            gain, loss = (1 - pi) * others, (gamma - pi) * ours
-            reverse.append(sum(g * hockey_stick.gaussian(b / g, 1.0, scale) for g, b in zip(gain, loss, strict=True)))
+            gain = (1 - pi) * others
+            loss = (gamma - pi) * ours
+            reverse.append(
+                sum(
+                    g * hockey_stick.gaussian(b / g, 1.0, scale)
+                    for g, b in zip(gain, loss, strict=True)
+                )
+            )
         assert certificate.whole.forward.delta == pytest.approx(max(forward), rel=1e-7, abs=1e-12)
         assert certificate.whole.reverse.delta == pytest.approx(max(reverse), rel=1e-7, abs=1e-12)
 
     def test_one_feature_may_hold_noised_columns_and_answers(self):
         arguments = {"responses": [(0.2, 3), (0.1, 2)]}
         one = certify_fixed(0.2, [0.5, 0.5], ratios=[0.5], hidden=[True], **arguments)
-        three = certify_fixed(0.2, [0.5, 0.5], ratios=[0.5, 0.0, 0.0], hidden=[True] * 3, **arguments)
+        three = certify_fixed(
+            0.2, [0.5, 0.5], ratios=[0.5, 0.0, 0.0], hidden=[True] * 3, **arguments
+        )
         assert one.whole == three.whole
 
     def test_an_answer_weakens_the_promise(self):
@@ -219,30 +270,40 @@ class TestResponses:
 def follow(world, scale, epsilon, *, slack=None):
     """Release feature by feature with the exact density; `slack` makes it a running total.
 
-    Returns the laws P(y|s), whether the last feature is hidden in each y, and the exact membership terms of each
-    class: selective bounds for every past, averaged over the pasts.
+    Returns the laws P(y|s), whether the last feature is hidden in each y, and the exact membership
+    terms of each class: selective bounds for every past, averaged over the pasts.
     """
-    given_s, total = world.joint / world.prior[:, None], world.joint.sum(axis=0)
-    paths, terms = np.ones((1, len(total))), {side: np.zeros(len(given_s)) for side in SIDES}
+    given_s = world.joint / world.prior[:, None]
+    total = world.joint.sum(axis=0)
+    paths = np.ones((1, len(total)))
+    terms = {side: np.zeros(len(given_s)) for side in SIDES}
     for values in world.atoms.T:
         with np.errstate(divide="ignore", invalid="ignore"):
             before = np.log(paths @ given_s.T / (paths @ total)[:, None])
             same = (values[:, None] == values).astype(float)
-            after = np.log(np.einsum("pk,sk,kl->pls", paths, given_s, same) / ((paths * total) @ same)[..., None])
+            after = np.log(
+                np.einsum("pk,sk,kl->pls", paths, given_s, same)
+                / ((paths * total) @ same)[..., None]
+            )
             leakage = after if slack is not None else after - before[:, None, :]
             hide = (np.abs(np.where(np.isnan(leakage), 0.0, leakage)) > epsilon).any(axis=-1)
-            of_s, of_all = paths @ given_s.T, (paths @ total)[:, None]
+            of_s = paths @ given_s.T
+            of_all = (paths @ total)[:, None]
             q = (paths * hide) @ total[:, None] / of_all
             p = np.where(of_s > 0, (paths * hide) @ given_s.T / of_s, q)
-        width, each = np.ptp(values), epsilon if slack is None else slack
+        width = np.ptp(values)
+        each = epsilon if slack is None else slack
         for side, weight in (("forward", of_s), ("reverse", of_all)):
-            terms[side] += (weight * hockey_stick.selective(each, width, scale, p, q, side)).sum(axis=0)
+            terms[side] += (weight * hockey_stick.selective(each, width, scale, p, q, side)).sum(
+                axis=0
+            )
         shown = [paths * ~hide * (values == value) for value in np.unique(values)]
         noised = [paths * hide * chance for chance in cells(values, scale)]
         last = np.repeat([False, True], [len(shown) * len(paths), len(noised) * len(paths)])
         paths = np.concatenate(shown + noised)
         alive = paths.any(axis=1)
-        paths, last = paths[alive], last[alive]
+        paths = paths[alive]
+        last = last[alive]
     return given_s @ paths.T, last, terms
 
 
@@ -251,12 +312,15 @@ def cells(values, scale):
     if scale == np.inf:
         return np.ones((1, len(values)))
     edges = np.arange(values.min() - 6 * scale, values.max() + 6 * scale, scale / 5)[:, None]
-    below = np.concatenate([np.zeros((1, len(values))), ndtr((edges - values) / scale), np.ones((1, len(values)))])
+    below = np.concatenate(
+        [np.zeros((1, len(values))), ndtr((edges - values) / scale), np.ones((1, len(values)))]
+    )
     return np.diff(below, axis=0)
 
 
 def divergences(laws, prior, epsilon):
-    mixed, gamma = prior @ laws, np.exp(epsilon)
+    mixed = prior @ laws
+    gamma = np.exp(epsilon)
     return {
         "forward": np.maximum(laws - gamma * mixed, 0).sum(axis=1),
         "reverse": np.maximum(mixed - gamma * laws, 0).sum(axis=1),
@@ -297,7 +361,12 @@ class TestDisclosed:
             assert (truth <= terms[side] + EXACT).all()
 
     @settings(max_examples=40)
-    @given(pair_worlds(), st.sampled_from([0.7, np.inf]), st.floats(0.02, 0.5), st.sampled_from([0.0, 0.1]))
+    @given(
+        pair_worlds(),
+        st.sampled_from([0.7, np.inf]),
+        st.floats(0.02, 0.5),
+        st.sampled_from([0.0, 0.1]),
+    )
     def test_a_running_total_of_densities_bounds_the_whole(self, world, scale, total, slack):
         laws, hidden_last, terms = follow(world, scale, total, slack=slack)
         for side, truth in divergences(laws, world.prior, total + 2 * slack).items():
@@ -316,7 +385,11 @@ class TestDisclosed:
         term = membership(np.eye(2, dtype=bool), [0, 1], ratios=[0, 0], epsilon=0.2, classes=2)
         certificate = certify_sequential(0.2, [0.5, 0.5], features=2, membership=term)
         assert certificate.whole == full_disclosure(0.4, [0.5, 0.5])
-        assert (certificate.hidden_part, certificate.added, certificate.membership) == (None, None, term)
+        assert (certificate.hidden_part, certificate.added, certificate.membership) == (
+            None,
+            None,
+            term,
+        )
         assert "vacuous" in " ".join(certificate.statements)
         assert "estimate, not a bound" in " ".join(certificate.statements)
         running = certify_sequential(0.3, [0.5, 0.5], features=2, membership=term, running=True)
@@ -333,7 +406,9 @@ class TestPaper:
         ],
         ids=["raw past", "place of the noise", "radius"],
     )
-    def test_the_papers_claim_fails_and_no_guarantee_is_given(self, world, epsilon, scale, claim, truth):
+    def test_the_papers_claim_fails_and_no_guarantee_is_given(
+        self, world, epsilon, scale, claim, truth
+    ):
         radii = np.abs(world.atoms).max(axis=0)
         certificate = certify_paper(epsilon, world.prior, radii=radii, scale=scale)
         exact = largest(world.release(world.leaking(epsilon), scale), certificate.claim.epsilon)
@@ -348,9 +423,13 @@ class TestPaper:
 
     def test_the_quoted_claim_is_the_papers(self):
         """θ_{e^.5}(1, 1) = 0.2384 for one feature; columns in [0, 1] have the radius √columns."""
-        assert certify_paper(0.5, [0.5, 0.5], radii=[1.0], scale=1.0).claim.delta == pytest.approx(0.238421708)
+        assert certify_paper(0.5, [0.5, 0.5], radii=[1.0], scale=1.0).claim.delta == pytest.approx(
+            0.238421708
+        )
         wide = certify_paper(0.5, [0.5, 0.5], radii=[np.sqrt(3), 1.0], scale=10.0).claim
-        assert wide.delta == pytest.approx(2 * float(hockey_stick.gaussian(np.exp(0.5), np.sqrt(3), 10.0)))
+        assert wide.delta == pytest.approx(
+            2 * float(hockey_stick.gaussian(np.exp(0.5), np.sqrt(3), 10.0))
+        )
         assert wide.epsilon == 1.0
 
 
@@ -360,9 +439,15 @@ class TestPaper:
         (lambda: certify_fixed(-1, [0.5, 0.5], ratios=[1], hidden=[True]), "epsilon must lie in"),
         (lambda: certify_fixed(1, [0.5, 0.6], ratios=[1], hidden=[True]), "must sum to 1"),
         (lambda: certify_fixed(1, [1.0], ratios=[1], hidden=[True]), "at least 2 classes"),
-        (lambda: certify_fixed(1, [1.0, 0.0], ratios=[1], hidden=[True]), "classes that do not occur"),
+        (
+            lambda: certify_fixed(1, [1.0, 0.0], ratios=[1], hidden=[True]),
+            "classes that do not occur",
+        ),
         (lambda: certify_fixed(1, [0.5, 0.5], ratios=[1], hidden=[1]), "hidden must be booleans"),
-        (lambda: certify_fixed(1, [0.5, 0.5], ratios=[np.inf], hidden=[True]), "can only be redacted"),
+        (
+            lambda: certify_fixed(1, [0.5, 0.5], ratios=[np.inf], hidden=[True]),
+            "can only be redacted",
+        ),
         (
             lambda: certify_fixed(1, [0.5, 0.5], ratios=[1], hidden=[False], responses=[(0.5, 2)]),
             "no feature is hidden",
@@ -384,11 +469,13 @@ def test_a_membership_term_belongs_to_its_release():
 
 
 def test_redaction_is_said_in_plain_words_and_noise_is_not_called_redaction():
-    plain = "tell exactly nothing"
+    plain = "by themselves the hidden features tell nothing"
     hidden = np.array([True, False])
     redacted = certify_fixed(0.1, [0.5, 0.5], ratios=[0.0, 0.0], hidden=hidden)
     noised = certify_fixed(0.1, [0.5, 0.5], ratios=[0.5, 0.0], hidden=hidden)
-    answered = certify_fixed(0.1, [0.5, 0.5], ratios=[0.0, 0.0], hidden=hidden, responses=[(0.3, 4)])
+    answered = certify_fixed(
+        0.1, [0.5, 0.5], ratios=[0.0, 0.0], hidden=hidden, responses=[(0.3, 4)]
+    )
     assert plain in " ".join(redacted.statements)
     assert plain not in " ".join(noised.statements)
     assert plain not in " ".join(answered.statements)

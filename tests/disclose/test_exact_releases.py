@@ -1,4 +1,6 @@
-"""Fitted releases against laws that can be computed: what must be hidden is, and no figure contradicts the law."""
+"""Fitted releases against laws that can be computed: what must be hidden is, and no figure
+contradicts the law.
+"""
 
 from functools import cache
 
@@ -8,15 +10,17 @@ import pytest
 from lowtide import TIDE, Obfuscator, worlds
 from lowtide.attack.lower_bound import audit_divergence
 from lowtide.attack.panel import attack
-from lowtide.density.objectives import Options
 from lowtide.disclose.certificate import certify_fixed
+from lowtide.estimate.objectives import Options
 from lowtide.labels import read_classes
 from lowtide.tables.planning_attackers import estimate
 from lowtide.theory import calibration
 from lowtide.worlds import EnumerableWorld
 
 PANEL = ("logistic regression", "boosted trees")
-PAPER_NOISE = float(calibration.scale_for(0.2, 0.01, 1.0))  # the paper's λ for δ/m = 0.01 on a range of 1
+PAPER_NOISE = float(
+    calibration.scale_for(0.2, 0.01, 1.0)
+)  # the paper's λ for δ/m = 0.01 on a range of 1
 WORLDS = {
     "copies": worlds.redundant_bit(3),
     "rare": worlds.rare_value(0.1),
@@ -24,35 +28,55 @@ WORLDS = {
     "two copies": worlds.redundant_bit(2),
     "xor": worlds.xor(),
 }
-REDACTED = [("copies", "fixed"), ("copies", "sequential"), ("rare", "fixed"), ("rare", "sequential"), ("xor", "fixed")]
+REDACTED = [
+    ("copies", "fixed"),
+    ("copies", "sequential"),
+    ("rare", "fixed"),
+    ("rare", "sequential"),
+    ("xor", "fixed"),
+]
 
 
 @cache
 def fitted(name, policy, **options):
-    """An obfuscator of a world, and the shares of the classes it saw. Budget 0.01 nat unless told otherwise."""
+    """An obfuscator of a world, and the shares of the classes it saw. Budget 0.01 nat unless told
+    otherwise.
+    """
     x, s = WORLDS[name].sample(1000, seed=1)
     tide = TIDE(folds=3, max_steps=80, progress=False)
     return Obfuscator(tide, policy, progress=False, **options).fit(x, s), np.bincount(s) / len(s)
 
 
 def paper(name):
-    return fitted(name, "paper", mechanism="gaussian", epsilon=0.1, lam=1.0)[0]
+    return fitted(name, "sequential", past="raw", mechanism="gaussian", epsilon=0.1, lam=1.0)[0]
 
 
 def paper_on_two_copies():
-    return fitted("two copies", "paper", mechanism="gaussian", epsilon=0.2, lam=PAPER_NOISE)
+    return fitted(
+        "two copies", "sequential", past="raw", mechanism="gaussian", epsilon=0.2, lam=PAPER_NOISE
+    )
 
 
 @cache
 def attacked(name, subject, *, clean=False):
-    """Fresh attackers on the release of 6000 fresh rows, tested on half: one point is a standard error.
+    """Fresh attackers on the release of 6000 fresh rows, tested on half: one point is a standard
+    error.
 
-    About 10 s: the limit of 0.02 is two standard errors of 3000 rows, so fewer rows would break it by chance.
+    About 10 s: the limit of 0.02 is two standard errors of 3000 rows, so fewer rows would break it
+    by chance.
     """
     x, s = WORLDS[name].sample(6000, seed=2)
     ids = np.arange(len(x)) if subject.mechanism_.draws else None
     release = subject.transform(x, ids=ids)
-    return attack(release, s, clean=x if clean else None, attackers=PANEL, test_share=0.5, seed=3, progress=False)
+    return attack(
+        release,
+        s,
+        clean=x if clean else None,
+        attackers=PANEL,
+        test_share=0.5,
+        seed=3,
+        progress=False,
+    )
 
 
 def gap(attacks, report):
@@ -61,7 +85,9 @@ def gap(attacks, report):
 
 
 def with_shares(world, shares):
-    """The world with other class shares: a certificate speaks of the shares that were given to it."""
+    """The world with other class shares: a certificate speaks of the shares that were given to
+    it.
+    """
     return EnumerableWorld(world.atoms, world.joint * (shares / world.prior)[:, None])
 
 
@@ -73,7 +99,9 @@ def exact(name, subject, shares, scale=np.inf):
 
 
 class TestMustShow:
-    @pytest.mark.parametrize(("name", "before"), [("copies", 0.48), ("rare", 0.03), ("gaussian", 0.35)])
+    @pytest.mark.parametrize(
+        ("name", "before"), [("copies", 0.48), ("rare", 0.03), ("gaussian", 0.35)]
+    )
     def test_fixed_plan_leaves_attackers_at_chance_who_read_the_clean_rows(self, name, before):
         report = attacked(name, fitted(name, "fixed", budget=0.01)[0], clean=True)
         assert gap(report.clean, report) > before
@@ -84,9 +112,12 @@ class TestMustShow:
         report = attacked(name, fitted(name, "sequential", budget=0.01)[0])
         assert gap(report.retrained, report) < 0.02
 
-    @pytest.mark.parametrize(("name", "after"), [("copies", 0.48), ("rare", 0.03), ("gaussian", 0.04)])
+    @pytest.mark.parametrize(
+        ("name", "after"), [("copies", 0.48), ("rare", 0.03), ("gaussian", 0.04)]
+    )
     def test_attackers_read_the_release_of_the_papers_rule(self, name, after):
-        # A rare value gives 5 points at most: all of them would be right about it and nobody about the others.
+        # A rare value gives 5 points at most: all of them would be right about it and nobody about
+        # the others.
         report = attacked(name, paper(name))
         assert after < gap(report.retrained, report) < (0.07 if name == "rare" else 0.51)
 
@@ -107,7 +138,8 @@ class TestRedacted:
     @pytest.mark.parametrize(("name", "policy"), REDACTED)
     def test_certificates_are_at_least_the_exact_divergence(self, name, policy):
         subject, shares = fitted(name, policy, budget=0.01)
-        law, whole = exact(name, subject, shares), subject.card_.certificate.whole
+        law = exact(name, subject, shares)
+        whole = subject.card_.certificate.whole
         assert law.forward(whole.forward.epsilon).max() <= whole.forward.delta + 1e-9
         assert law.reverse(whole.reverse.epsilon).max() <= whole.reverse.delta + 1e-9
 
@@ -133,13 +165,16 @@ class TestNoised:
     def test_certificates_hold_and_two_copies_attain_them(self, noised, epsilon):
         subject, shares = noised
         law = exact("two copies", subject, shares, scale=4.0)
-        whole = certify_fixed(epsilon, shares, ratios=subject.mechanism_.ratios(), hidden=subject.policy_.hidden).whole
+        whole = certify_fixed(
+            epsilon, shares, ratios=subject.mechanism_.ratios(), hidden=subject.policy_.hidden
+        ).whole
         assert not whole.vacuous
         assert law.forward(epsilon).max() == pytest.approx(whole.forward.delta, rel=1e-4, abs=1e-7)
         assert law.reverse(epsilon).max() == pytest.approx(whole.reverse.delta, rel=1e-4, abs=1e-7)
         assert law.forward(epsilon).max() <= whole.forward.delta + 1e-7
         if epsilon == 0.1:
-            hidden, ratios = subject.policy_.hidden, subject.mechanism_.ratios()
+            hidden = subject.policy_.hidden
+            ratios = subject.mechanism_.ratios()
             counted = certify_fixed(epsilon, shares, ratios=ratios, hidden=hidden, rows=1000).whole
             assert subject.card_.certificate.whole == counted
             assert counted.reverse.delta > whole.reverse.delta
@@ -174,7 +209,9 @@ class TestPaper:
         subject, _ = paper_on_two_copies()
         law = exact("two copies", subject, WORLDS["two copies"].prior, scale=PAPER_NOISE)
         claim = subject.card_.certificate.claim
-        proven = audit_divergence(attacked("two copies", subject), claim.epsilon, failure=1e-3).forward_max
+        proven = audit_divergence(
+            attacked("two copies", subject), claim.epsilon, failure=1e-3
+        ).forward_max
         assert 5 * claim.delta < proven <= law.forward(claim.epsilon).max()
 
     def test_the_card_of_the_papers_rule_promises_nothing(self):
@@ -206,7 +243,11 @@ def estimated(world, hidden, seed):
     classes, codes = read_classes(s)
     release = np.where(hidden, 0.0, x).astype(np.float32)
     leakage = estimate(
-        release, codes, classes, Options(steps=80, folds=3, progress=False), judged=np.ones(len(codes), bool)
+        release,
+        codes,
+        classes,
+        Options(steps=80, folds=3, progress=False),
+        judged=np.ones(len(codes), bool),
     )
     return leakage, with_shares(world, classes.prior).release(np.array(hidden)).information()
 
@@ -217,7 +258,8 @@ def is_near(leakage, truth):
 
 class TestEstimates:
     def test_leakage_estimates_are_near_the_exact_value_or_cover_it(self):
-        copies, odd = worlds.redundant_bit(4, flip=0.2), worlds.parity(3)
+        copies = worlds.redundant_bit(4, flip=0.2)
+        odd = worlds.parity(3)
         runs = [
             (copies, [True, False, False, False], 5),
             (copies, [True, True, False, False], 6),
@@ -234,10 +276,18 @@ class TestEstimates:
 
     @pytest.mark.parametrize(("budget", "seed"), [(0.2, 5), (0.35, 6)])
     def test_the_estimate_of_a_selected_plan_is_only_slightly_too_small(self, budget, seed):
-        """Of equal copies the plan keeps those that tell least in these very rows, on which it is then judged."""
+        """Of equal copies the plan keeps those that tell least in these very rows, on which it is
+        then judged.
+        """
         world = worlds.redundant_bit(4, flip=0.2)
         x, s = world.sample(1000, seed=seed)
-        subject = Obfuscator(TIDE(folds=3, max_steps=80, progress=False), budget=budget, progress=False).fit(x, s)
-        truth = with_shares(world, np.bincount(s) / len(s)).release(subject.policy_.hidden).information()
+        subject = Obfuscator(
+            TIDE(folds=3, max_steps=80, progress=False), budget=budget, progress=False
+        ).fit(x, s)
+        truth = (
+            with_shares(world, np.bincount(s) / len(s))
+            .release(subject.policy_.hidden)
+            .information()
+        )
         assert 0.0 < truth <= budget + 0.01
         assert truth - 0.06 <= subject.leakage_.value <= budget

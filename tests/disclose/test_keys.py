@@ -14,7 +14,9 @@ IDS = row_ids(np.arange(5), 5)
 
 
 def test_every_key_without_a_file_is_new():
-    assert not np.array_equal(open_noise(None).normal(IDS, 0, 2), open_noise(None).normal(IDS, 0, 2))
+    assert not np.array_equal(
+        open_noise(None).normal(IDS, 0, 2), open_noise(None).normal(IDS, 0, 2)
+    )
 
 
 def test_a_key_file_is_made_once_and_then_read(tmp_path):
@@ -34,7 +36,9 @@ def test_a_broken_file_is_refused_without_quoting_it(tmp_path, content):
 
 
 def test_a_key_file_in_a_missing_folder_is_refused(tmp_path):
-    with pytest.raises(LowtideError, match=r"cannot write .*noise\.key: .*; choose a folder that exists"):
+    with pytest.raises(
+        LowtideError, match=r"cannot write .*noise\.key: .*; choose a folder that exists"
+    ):
         open_noise(tmp_path / "no" / "noise.key")
 
 
@@ -51,7 +55,8 @@ def test_a_full_disk_leaves_no_key_file(tmp_path, monkeypatch):
 def test_a_key_that_another_process_makes_meanwhile_is_used(tmp_path, monkeypatch):
     path = tmp_path / "noise.key"
     known = open_noise(path).normal(IDS, 0, 2)
-    content, exists = path.read_text(), type(path).exists
+    content = path.read_text()
+    exists = type(path).exists
     answers = iter([False])
     monkeypatch.setattr(type(path), "exists", lambda self: next(answers, exists(self)))
     np.testing.assert_array_equal(open_noise(path).normal(IDS, 0, 2), known)

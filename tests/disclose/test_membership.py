@@ -1,4 +1,6 @@
-"""The membership term: what the places of hidden values tell, and what noise and random answers leave of them."""
+"""The membership term: what the places of hidden values tell, and what noise and random answers
+leave of them.
+"""
 
 import numpy as np
 import pytest
@@ -40,7 +42,8 @@ def test_the_membership_term_is_the_selective_bound_of_the_shares():
 
 def test_the_interval_holds_the_truth():
     """One feature hidden with p = (.2, .6), at λ = ∞: the term is (.6 − e^ε·.4)_+ forward."""
-    truth, covered = 0.6 - np.exp(0.1) * 0.4, 0
+    truth = 0.6 - np.exp(0.1) * 0.4
+    covered = 0
     rng = np.random.default_rng(17)
     for _ in range(100):
         s = np.repeat([0, 1], 300)
@@ -51,17 +54,25 @@ def test_the_interval_holds_the_truth():
 
 
 def test_places_independent_of_the_secret_have_membership_term_zero():
-    hidden, s = np.tile([[True], [False]], (100, 1)), np.repeat([0, 1], 100)
+    hidden = np.tile([[True], [False]], (100, 1))
+    s = np.repeat([0, 1], 100)
     term = membership(hidden, s, ratios=[0.0], epsilon=0.1, classes=2)
     assert term.forward == Estimate(0.0, 0.0, 0.0, 200)
     telling = membership(s.astype(bool)[:, None], s, ratios=[0.0], epsilon=0.1, classes=2)
     assert telling.forward.value == pytest.approx(1 - np.exp(0.1) / 2)
 
 
-@given(hnp.arrays(float, (2, 4), elements=st.floats(0, 1, allow_subnormal=False)), st.floats(0, 0.5), st.floats(0, 2))
+@given(
+    hnp.arrays(float, (2, 4), elements=st.floats(0, 1, allow_subnormal=False)),
+    st.floats(0, 0.5),
+    st.floats(0, 2),
+)
 def test_averaging_over_uninformative_pasts_is_a_lower_estimate(chances, epsilon, ratio):
-    """Four equally likely pasts, independent of a fair secret; P(hidden | s, past) anything: Jensen."""
-    p, q = chances, chances.mean(axis=0)
+    """Four equally likely pasts, independent of a fair secret; P(hidden | s, past) anything:
+    Jensen.
+    """
+    p = chances
+    q = chances.mean(axis=0)
     for side in SIDES:
         by_past = hockey_stick.selective(epsilon, ratio, 1.0, p, q, side).mean(axis=1)
         averaged = hockey_stick.selective(epsilon, ratio, 1.0, p.mean(axis=1), q.mean(), side)
@@ -69,8 +80,11 @@ def test_averaging_over_uninformative_pasts_is_a_lower_estimate(chances, epsilon
 
 
 def test_averaging_over_informative_pasts_can_exceed_the_truth():
-    """Two pasts shown raw tell s with 2ε; the third feature is hidden for one past and tells nothing more."""
-    epsilon, past = 0.1, np.array([[0.3, 0.7], [0.7, 0.3]])
+    """Two pasts shown raw tell s with 2ε; the third feature is hidden for one past and tells
+    nothing more.
+    """
+    epsilon = 0.1
+    past = np.array([[0.3, 0.7], [0.7, 0.3]])
     chance = np.array([0.0, 1.0])  # hidden or not is decided by the past alone: p = q for each
     exact = hockey_stick.selective(epsilon, 0.0, 1.0, chance, chance)
     p = past @ chance
@@ -84,7 +98,12 @@ class TestResponses:
     def release(seed=5, classes=3):
         rng = np.random.default_rng(seed)
         s = rng.integers(0, classes, 600)
-        return {"hidden": rng.random((600, 4)) < 0.2 + 0.2 * s[:, None], "s": s, "epsilon": 0.1, "classes": classes}
+        return {
+            "hidden": rng.random((600, 4)) < 0.2 + 0.2 * s[:, None],
+            "s": s,
+            "epsilon": 0.1,
+            "classes": classes,
+        }
 
     @pytest.mark.parametrize("responses", [[[]] * 4, [[(0.0, 3)], [], [(0.0, 2), (0.0, 5)], []]])
     def test_without_an_answer_the_noise_counts_as_ever(self, responses):
@@ -95,48 +114,77 @@ class TestResponses:
 
     def test_a_tiny_keep_is_the_gaussian_path(self):
         """The two ways through the code meet."""
-        ratios, responses = [0.0, 0.3, 1.0, 5.0], [[(1e-12, 3)]] * 4
+        ratios = [0.0, 0.3, 1.0, 5.0]
+        responses = [[(1e-12, 3)]] * 4
         alone = membership(**self.release(), ratios=ratios)
         both = membership(**self.release(), ratios=ratios, responses=responses)
         for side in SIDES:
             for end in ("value", "low", "high"):
-                assert getattr(getattr(both, side), end) == pytest.approx(getattr(getattr(alone, side), end), rel=1e-8)
+                assert getattr(getattr(both, side), end) == pytest.approx(
+                    getattr(getattr(alone, side), end), rel=1e-8
+                )
 
     def test_answers_alone_have_a_closed_form(self):
         p, q, _ = hidden_shares(self.release()["hidden"], self.release()["s"], classes=3)
         keeps = np.array([0.0, 0.1, 0.5, 0.9])
-        term = membership(**self.release(), ratios=[0] * 4, responses=[[(keep, 3)] for keep in keeps])
+        term = membership(
+            **self.release(), ratios=[0] * 4, responses=[[(keep, 3)] for keep in keeps]
+        )
         gamma = np.exp(0.1) * q / p
-        assert term.forward.value == pytest.approx((p * response.divergence(gamma, keeps, 3)).sum(axis=1).max())
+        assert term.forward.value == pytest.approx(
+            (p * response.divergence(gamma, keeps, 3)).sum(axis=1).max()
+        )
         gamma = np.exp(0.1) * p / q
-        assert term.reverse.value == pytest.approx((q * response.divergence(gamma, keeps, 3)).sum(axis=1).max())
+        assert term.reverse.value == pytest.approx(
+            (q * response.divergence(gamma, keeps, 3)).sum(axis=1).max()
+        )
         assert term.forward.low < term.forward.value < term.forward.high
 
     def test_a_randomised_answer_leaks_more_than_a_redaction(self):
         """Places that do not depend on the secret tell nothing; what is answered there does."""
-        hidden, s = np.tile([[True], [False]], (100, 1)), np.repeat([0, 1], 100)
+        hidden = np.tile([[True], [False]], (100, 1))
+        s = np.repeat([0, 1], 100)
         arguments = {"ratios": [0.0], "epsilon": 0.1, "classes": 2}
         assert membership(hidden, s, **arguments, responses=[[]]).forward.value == 0
-        values = [membership(hidden, s, **arguments, responses=[[(k, 3)]]).forward.value for k in (0.2, 0.5, 1.0)]
+        values = [
+            membership(hidden, s, **arguments, responses=[[(k, 3)]]).forward.value
+            for k in (0.2, 0.5, 1.0)
+        ]
         assert values == sorted(values)
         assert values[0] > 0
         assert values[-1] == pytest.approx(0.5), "p, as for full disclosure"
 
     def test_a_class_that_hides_nothing(self):
-        hidden, s = np.array([[True], [True], [False], [False]]), np.array([0, 0, 1, 1])
+        hidden = np.array([[True], [True], [False], [False]])
+        s = np.array([0, 0, 1, 1])
         term = membership(hidden, s, ratios=[0.5], epsilon=0.1, classes=2, responses=[[(0.5, 2)]])
         assert term.forward.value == pytest.approx(
             float(response.pairwise(0.1 + np.log(0.5), 0.5, [0.5], [2])), rel=1e-9
         )
-        assert term.reverse.value == pytest.approx(0.5), "q where p = 0: there the class is ruled out"
+        assert term.reverse.value == pytest.approx(0.5), (
+            "q where p = 0: there the class is ruled out"
+        )
 
-    @given(hnp.arrays(float, (2, 4), elements=st.floats(0.01, 1)), st.floats(0, 1), st.floats(0, 1), st.integers(1, 4))
+    @given(
+        hnp.arrays(float, (2, 4), elements=st.floats(0.01, 1)),
+        st.floats(0, 1),
+        st.floats(0, 1),
+        st.integers(1, 4),
+    )
     def test_bounds_what_the_hidden_values_tell(self, weights, keep, epsilon, places):
-        """A feature of four categories, the last `places` of which are hidden behind an answer at random."""
+        """A feature of four categories, the last `places` of which are hidden behind an answer at
+        random.
+        """
         counts = np.maximum(np.round(weights * 50), 1).astype(int)
-        s, x = np.repeat([0, 0, 0, 0, 1, 1, 1, 1], counts.ravel()), np.repeat([0, 1, 2, 3] * 2, counts.ravel())
+        s = np.repeat([0, 0, 0, 0, 1, 1, 1, 1], counts.ravel())
+        x = np.repeat([0, 1, 2, 3] * 2, counts.ravel())
         term = membership(
-            (x >= 4 - places)[:, None], s, ratios=[0.0], epsilon=epsilon, classes=2, responses=[[(keep, 4)]]
+            (x >= 4 - places)[:, None],
+            s,
+            ratios=[0.0],
+            epsilon=epsilon,
+            classes=2,
+            responses=[[(keep, 4)]],
         )
         given_s = counts / counts.sum(axis=1, keepdims=True)
         answers = given_s[:, 4 - places :] @ (keep * np.eye(4) + (1 - keep) / 4)[4 - places :]
@@ -151,14 +199,22 @@ class TestResponses:
     ("call", "message"),
     [
         (lambda: membership([[True]], [0], ratios=[0], epsilon=0.1, classes=2), "have no row"),
-        (lambda: membership([[True]], [2], ratios=[0], epsilon=0.1, classes=2), "encode the secret"),
-        (lambda: membership([[1]], [0], ratios=[0], epsilon=0.1, classes=2), "hidden must be booleans"),
+        (
+            lambda: membership([[True]], [2], ratios=[0], epsilon=0.1, classes=2),
+            "encode the secret",
+        ),
+        (
+            lambda: membership([[1]], [0], ratios=[0], epsilon=0.1, classes=2),
+            "hidden must be booleans",
+        ),
         (
             lambda: membership([[True], [True]], [0, 1], ratios=[0, 1], epsilon=0.1, classes=2),
             r"ratios must have shape \(1,\), got \(2,\)",
         ),
         (
-            lambda: membership([[True], [True]], [0, 1], ratios=[0], epsilon=0.1, classes=2, responses=[[], []]),
+            lambda: membership(
+                [[True], [True]], [0, 1], ratios=[0], epsilon=0.1, classes=2, responses=[[], []]
+            ),
             "responses must be one list per feature, 1, got 2",
         ),
     ],

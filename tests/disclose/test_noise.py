@@ -23,7 +23,8 @@ numbers = st.lists(st.integers(0, 2**64 - 1), min_size=1, max_size=30, unique=Tr
 
 @given(numbers, st.integers(0, 2**32 - 1), st.integers(1, 7), st.randoms(), st.integers(1, 30))
 def test_a_row_keeps_its_noise_in_any_order_and_batch(ids, feature, width, random, cut):
-    noise, ids = KeyedNoise(KEY), np.array(ids, dtype=np.uint64)
+    noise = KeyedNoise(KEY)
+    ids = np.array(ids, dtype=np.uint64)
     whole = noise.normal(ids, feature, width)
     order = np.array(random.sample(range(len(ids)), len(ids)))
     again = KeyedNoise(bytes(KEY))
@@ -32,7 +33,8 @@ def test_a_row_keeps_its_noise_in_any_order_and_batch(ids, feature, width, rando
 
 
 def test_large_requests_are_cut_into_blocks_without_a_seam():
-    noise, ids = KeyedNoise(KEY), np.arange(3000, dtype=np.uint64)
+    noise = KeyedNoise(KEY)
+    ids = np.arange(3000, dtype=np.uint64)
     whole = noise.uniform(ids, 1, 801)  # 1.2 million blocks
     assert whole[2900:].tobytes() == noise.uniform(ids[2900:], 1, 801).tobytes()
     assert whole[:, :5].tobytes() == noise.uniform(ids, 1, 5).tobytes()
@@ -41,13 +43,15 @@ def test_large_requests_are_cut_into_blocks_without_a_seam():
 
 def test_noise_equals_the_recorded_values():
     """Block (row 1, feature 2, counter 0) under the key 00 01 … 1f, from the cipher itself."""
-    from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes  # noqa: PLC0415
+    from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
     block = (1).to_bytes(8, "big") + (2).to_bytes(4, "big") + bytes(4)
     out = Cipher(algorithms.AES(KEY), modes.ECB()).encryptor().update(block)  # noqa: S305
     words = [int.from_bytes(out[:8], "little"), int.from_bytes(out[8:], "little")]
     expected = [((word >> 12) + 0.5) / 2**52 for word in words]
-    np.testing.assert_array_equal(KeyedNoise(KEY).uniform(np.array([1], dtype=np.uint64), 2, 2), [expected])
+    np.testing.assert_array_equal(
+        KeyedNoise(KEY).uniform(np.array([1], dtype=np.uint64), 2, 2), [expected]
+    )
 
 
 def test_noise_is_normal_and_uniform():
@@ -112,7 +116,17 @@ def test_a_key_is_32_bytes():
 
 @pytest.mark.parametrize(
     "make",
-    [list, tuple, np.array, pd.Series, pd.Index, pl.Series, pa.array, torch.tensor, lambda v: pa.chunked_array([v])],
+    [
+        list,
+        tuple,
+        np.array,
+        pd.Series,
+        pd.Index,
+        pl.Series,
+        pa.array,
+        torch.tensor,
+        lambda v: pa.chunked_array([v]),
+    ],
 )
 def test_whole_numbers_are_taken_as_they_are(make):
     ids = row_ids(make([5, 0, -1]), 3)
@@ -121,11 +135,21 @@ def test_whole_numbers_are_taken_as_they_are(make):
 
 
 @pytest.mark.parametrize(
-    "make", [list, np.array, pd.Series, pl.Series, pa.array, lambda v: np.array(v, dtype=np.dtypes.StringDType())]
+    "make",
+    [
+        list,
+        np.array,
+        pd.Series,
+        pl.Series,
+        pa.array,
+        lambda v: np.array(v, dtype=np.dtypes.StringDType()),
+    ],
 )
 def test_texts_are_hashed_alike(make):
     digests = [hashlib.blake2b(name, digest_size=8).digest() for name in (b"ann", "bøb".encode())]
-    assert row_ids(make(["ann", "bøb"]), 2).tolist() == [int.from_bytes(digest, "big") for digest in digests]
+    assert row_ids(make(["ann", "bøb"]), 2).tolist() == [
+        int.from_bytes(digest, "big") for digest in digests
+    ]
 
 
 def test_large_and_mixed_ids():
@@ -137,7 +161,13 @@ def test_large_and_mixed_ids():
 @pytest.mark.parametrize(
     ("ids", "message"),
     [
-        (None, "rows need ids: noise is keyed by .* one different value per row, that stays with the row"),
+        (
+            None,
+            (
+                "rows need ids: noise is keyed by .* one different value per row, that stays with"
+                " the row"
+            ),
+        ),
         ([1, 2], r"of shape \(3,\), got \(2,\)"),
         (np.zeros((3, 1), dtype=int), r"of shape \(3,\), got \(3, 1\)"),
         ("abc", "got a single text"),

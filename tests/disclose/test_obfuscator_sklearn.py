@@ -17,14 +17,19 @@ from lowtide.errors import LowtideTypeError
 from lowtide.tables.settings import TableSettings
 
 QUICK = {"max_steps": 40, "folds": 2, "progress": False}
-FEW = "fits {} rows: too few to attack a rehearsal of the release, and without that nothing is known of it"
+FEW = (
+    "fits {} rows: too few to attack a rehearsal of the release, and without that nothing is known"
+    " of it"
+)
 EXPECTED = {
     "check_n_features_in_after_fitting": FEW.format(15),
     "check_estimators_nan_inf": FEW.format(10),
 }
 
 
-@parametrize_with_checks([Obfuscator(TIDE(**QUICK), progress=False)], expected_failed_checks=lambda _: EXPECTED)
+@parametrize_with_checks(
+    [Obfuscator(TIDE(**QUICK), progress=False)], expected_failed_checks=lambda _: EXPECTED
+)
 def test_estimator_checks(estimator, check):
     """All of scikit-learn's checks, but for two that fit fewer rows than can be attacked."""
     check(estimator)
@@ -42,13 +47,17 @@ def redacting(sample):
 
 @pytest.fixture(scope="module")
 def noising(sample):
-    return Obfuscator(TIDE(**QUICK), "paper", "gaussian", epsilon=0.2, lam=1.0, progress=False).fit(*sample)
+    return Obfuscator(
+        TIDE(**QUICK), "sequential", "gaussian", past="raw", epsilon=0.2, lam=1.0, progress=False
+    ).fit(*sample)
 
 
 class TestSkippedEstimatorChecks:
     def test_the_number_of_columns_is_checked(self, redacting, sample):
         assert redacting.n_features_in_ == 3
-        with pytest.raises(LowtideError, match=r"X has 2 features, but \w+ is expecting 3 features as input"):
+        with pytest.raises(
+            LowtideError, match=r"X has 2 features, but \w+ is expecting 3 features as input"
+        ):
             redacting.transform(sample.x[:, :2])
 
     @pytest.mark.parametrize("value", [np.nan, np.inf])
@@ -63,13 +72,17 @@ class TestSkippedEstimatorChecks:
 
 def test_parameters_are_cloned_unchanged(sample):
     subject = Obfuscator(TIDE(trim=2.0), "sequential", budget="0.02bits", keep=["x1"])
-    assert {name: value for name, value in clone(subject).get_params().items() if name != "estimator"} == {
-        name: value for name, value in subject.get_params().items() if name != "estimator"
-    }
+    assert {
+        name: value for name, value in clone(subject).get_params().items() if name != "estimator"
+    } == {name: value for name, value in subject.get_params().items() if name != "estimator"}
     assert clone(subject).get_params()["estimator__trim"] == 2.0
-    subject.set_params(estimator__trim=1.5, policy="paper", budget=None, progress=False)
-    subject.set_params(**{f"estimator__{name}": value for name, value in QUICK.items()}).fit(*sample)
-    assert subject.policy_.name == "paper"
+    subject.set_params(
+        estimator__trim=1.5, policy="sequential", past="raw", budget=None, progress=False
+    )
+    subject.set_params(**{f"estimator__{name}": value for name, value in QUICK.items()}).fit(
+        *sample
+    )
+    assert (subject.policy_.name, subject.policy_.past) == ("sequential", "raw")
     assert subject.policy_.density.trim == 1.5
 
 
@@ -87,7 +100,11 @@ def test_obfuscator_works_in_a_pipeline(sample, redacting):
 def test_set_output_names_the_columns_as_the_card_does(sample, redacting):
     subject = copy.copy(redacting).set_output(transform="pandas")
     out = subject.transform(sample.x)
-    assert list(out.columns) == ["x1", "x2", "x3"] == [feature.name for feature in subject.card_.features]
+    assert (
+        list(out.columns)
+        == ["x1", "x2", "x3"]
+        == [feature.name for feature in subject.card_.features]
+    )
     np.testing.assert_array_equal(out.to_numpy(), redacting.transform(sample.x))
     frame = pd.DataFrame(sample.x, columns=list("abc"), index=np.arange(200) * 2)
     named = clone(redacting).set_output(transform="pandas").fit(frame, sample.s)

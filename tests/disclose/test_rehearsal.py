@@ -1,14 +1,16 @@
-"""When fresh attackers agree with a budget, with an estimate or without one, and what samples are refused."""
+"""When fresh attackers agree with a budget, with an estimate or without one, and what samples are
+refused.
+"""
 
 import numpy as np
 import pytest
 
 from lowtide.attack.panel import attack
-from lowtide.density.objectives import with_overlooked
 from lowtide.disclose.budget import Budget
 from lowtide.disclose.check import Check
 from lowtide.disclose.rehearsal import read_secret, read_utility, refuse_few
 from lowtide.errors import LowtideError
+from lowtide.estimate.objectives import with_overlooked
 from lowtide.interface import Estimate
 from lowtide.labels import read_classes
 
@@ -73,7 +75,9 @@ class TestReading:
         with pytest.raises(LowtideError, match="NaN or infinite"):
             read_utility(np.append(np.arange(599.0), np.nan), 600, "texts")
 
-    @pytest.mark.parametrize(("values", "message"), [(np.arange(19) % 2, "got 19"), (np.arange(60) < 3, "1 of the 2")])
+    @pytest.mark.parametrize(
+        ("values", "message"), [(np.arange(19) % 2, "got 19"), (np.arange(60) < 3, "1 of the 2")]
+    )
     def test_too_few_rows_of_a_class_are_refused(self, values, message):
         classes, codes = read_classes(values)
         with pytest.raises(LowtideError, match=message):

@@ -46,7 +46,11 @@ class TestStates:
 
     @pytest.mark.parametrize("state", ["kept", "not shown", "exceeded"])
     def test_every_state_says_its_own_word_first(self, state):
-        made = {"kept": (0.0, 0.0, 0.01), "not shown": (0.0, 0.0, 0.1), "exceeded": (0.2, 0.1, 0.3)}[state]
+        made = {
+            "kept": (0.0, 0.0, 0.01),
+            "not shown": (0.0, 0.0, 0.1),
+            "exceeded": (0.2, 0.1, 0.3),
+        }[state]
         assert str(_stand(0.05, *made)).startswith(state)
 
 
@@ -78,7 +82,9 @@ class TestAim:
         aim = Aim.of(Budget(limit), EVEN, judging=judging, reference=2 * judging)
         if aim.can_be_shown:
             assert 0 < aim.planned.limit < limit
-            assert aim.planned.limit + 2 * np.sqrt(2 * aim.planned.limit / judging) == pytest.approx(limit)
+            assert aim.planned.limit + 2 * np.sqrt(
+                2 * aim.planned.limit / judging
+            ) == pytest.approx(limit)
 
     @given(limit=st.floats(0.5, 0.99), judging=st.integers(20, 10**6))
     def test_planned_accuracy_is_between_a_guess_and_the_limit(self, limit, judging):

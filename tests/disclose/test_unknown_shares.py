@@ -1,10 +1,18 @@
-"""Promises where the class shares of the law are not known, and where features are shown whatever they tell."""
+"""Promises where the class shares of the law are not known, and where features are shown whatever
+they tell.
+"""
 
 import numpy as np
 import pytest
 
 from lowtide import TIDE, Obfuscator
-from lowtide.disclose.certificate import certify_fixed, certify_paper, certify_sequential, full_disclosure, safe_prior
+from lowtide.disclose.certificate import (
+    certify_fixed,
+    certify_paper,
+    certify_sequential,
+    full_disclosure,
+    safe_prior,
+)
 from lowtide.errors import LowtideError
 from lowtide.tables.modality import TABLES
 from lowtide.worlds import EnumerableWorld, two_points
@@ -14,18 +22,33 @@ HIDDEN = np.array([True])
 
 class TestShares:
     @pytest.mark.parametrize("rarest", [0.1, 0.4])
-    def test_the_card_lies_above_the_law_that_attains_the_bound_in_95_percent_of_samples(self, rarest):
-        world, rows, epsilon, scale = two_points(rarest), 200, 0.1, 1.0
+    def test_the_card_lies_above_the_law_that_attains_the_bound_in_95_percent_of_samples(
+        self, rarest
+    ):
+        world = two_points(rarest)
+        rows = 200
+        epsilon = 0.1
+        scale = 1.0
         exact = world.release(HIDDEN, scale)
-        truth = {side: float(getattr(exact, side)(epsilon).max()) for side in ("forward", "reverse")}
-        hits, times = np.unique(np.random.default_rng(0).binomial(rows, rarest, 2000), return_counts=True)
+        truth = {
+            side: float(getattr(exact, side)(epsilon).max()) for side in ("forward", "reverse")
+        }
+        hits, times = np.unique(
+            np.random.default_rng(0).binomial(rows, rarest, 2000), return_counts=True
+        )
         above = {"known": 0.0, "counted": 0.0}
         for k, share in zip(hits, times / times.sum(), strict=True):
             for name, n in (("known", None), ("counted", rows)):
                 shares = [1 - k / rows, k / rows]
-                whole = certify_fixed(epsilon, shares, ratios=[2 / scale], hidden=HIDDEN, rows=n).whole
-                above[name] += share * all(getattr(whole, side).delta >= truth[side] for side in truth)
-        assert above["known"] < 0.65, "the sample's shares taken for the law's hold in half of the samples"
+                whole = certify_fixed(
+                    epsilon, shares, ratios=[2 / scale], hidden=HIDDEN, rows=n
+                ).whole
+                above[name] += share * all(
+                    getattr(whole, side).delta >= truth[side] for side in truth
+                )
+        assert above["known"] < 0.65, (
+            "the sample's shares taken for the law's hold in half of the samples"
+        )
         assert above["counted"] >= 0.95
 
     def test_the_limit_is_below_every_share_and_tends_to_it(self):
@@ -37,12 +60,14 @@ class TestShares:
         assert safe_prior([0.2, 0.3, 0.5], None)[0] == 0.2
 
     def test_what_every_release_satisfies_is_stated_for_the_same_share(self):
-        known, counted = full_disclosure(0.1, [0.3, 0.7]), full_disclosure(0.1, [0.3, 0.7], 100)
+        known = full_disclosure(0.1, [0.3, 0.7])
+        counted = full_disclosure(0.1, [0.3, 0.7], 100)
         assert counted.forward.delta > known.forward.delta
         assert counted.reverse.delta == 1 - safe_prior([0.3, 0.7], 100)[0]
 
     def test_certificates_say_which_share_they_depend_on(self):
-        prior, rows = [0.25, 0.75], 400
+        prior = [0.25, 0.75]
+        rows = 400
         limit = float(safe_prior(prior, rows)[0])
         for certificate in (
             certify_fixed(0.1, prior, ratios=[1.0, 0.0], hidden=[True, True], rows=rows),
@@ -62,7 +87,9 @@ class TestShares:
 
 
 def test_a_calibrated_release_keeps_delta_for_the_limit_of_the_shares_too():
-    """Noise set for the sample's shares would promise less than asked once their uncertainty counts."""
+    """Noise set for the sample's shares would promise less than asked once their uncertainty
+    counts.
+    """
     rng = np.random.default_rng(0)
     s = (rng.random(300) < 0.2).astype(int)
     x = rng.random((300, 2))
@@ -78,9 +105,13 @@ class TestKeptFeatures:
         """The first feature tells nothing; the kept one takes a rare value that names the class."""
         rare = 0.03
         atoms = [[a, b] for a in (0.0, 1.0) for b in (0.0, 1.0)]
-        world = EnumerableWorld(atoms, [[0.25, 0, 0.25, 0], [(1 - rare) / 4, rare / 4, (1 - rare) / 4, rare / 4]])
+        world = EnumerableWorld(
+            atoms, [[0.25, 0, 0.25, 0], [(1 - rare) / 4, rare / 4, (1 - rare) / 4, rare / 4]]
+        )
         total = 0.3176
-        law = world.release(lambda step: (np.abs(step.gain) > total).any(axis=-1) & (step.feature != 1))
+        law = world.release(
+            lambda step: (np.abs(step.gain) > total).any(axis=-1) & (step.feature != 1)
+        )
         # With the rare value i(0; y) is −∞, for 1.5 % of rows.
         assert law.reverse(50.0).max() == pytest.approx(rare / 2)
 
@@ -96,7 +127,9 @@ class TestKeptFeatures:
         s = np.arange(200) % 2
         x = np.column_stack([rng.random(200), (rng.random(200) < 0.03) * s])
         tide = TIDE(max_steps=5, folds=2, progress=False)
-        made = Obfuscator(tide, policy="sequential", budget=0.05, keep=["x2"], progress=False).fit(x, s)
+        made = Obfuscator(tide, policy="sequential", budget=0.05, keep=["x2"], progress=False).fit(
+            x, s
+        )
         said = " ".join(made.card_.certificate.statements)
         assert "shown in every row" in said
         assert "Were the density exact" not in said

@@ -24,7 +24,9 @@ def draw(n, seed=0, start=0):
             "id": np.arange(start, start + n),
             "hours": rng.normal(36 + 6 * s, 8).round(),
             "wage": rng.normal(20 + s, 5, n).round(2),
-            "job": np.array(["cook", "clerk", 'nurse, "ward"'])[np.minimum(rng.integers(0, 3, n), 1 + s)],
+            "job": np.array(["cook", "clerk", 'nurse, "ward"'])[
+                np.minimum(rng.integers(0, 3, n), 1 + s)
+            ],
             "score": rng.random(n).round(3),
             "sex": np.array(["f", "m"])[s],
         }
@@ -39,7 +41,8 @@ def people():
 @pytest.fixture(scope="session")
 def plans(tmp_path_factory, make_card):
     """Where three plans are saved, by what they do; beside them the key."""
-    place, sample = tmp_path_factory.mktemp("plans"), draw(300, seed=1, start=10_000)
+    place = tmp_path_factory.mktemp("plans")
+    sample = draw(300, seed=1, start=10_000)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         redraw = plan(sample, "sex", steps=40, progress=False)
@@ -47,7 +50,9 @@ def plans(tmp_path_factory, make_card):
     rows, encoder = read_table(sample.drop_columns(["id", "sex"]))
     features = encoder.features()
     hidden = np.array([name == "hours" for name in features.names])
-    card = make_card(features=tuple(map(Feature, features.names, hidden.astype(float))), data_sha256=None)
+    card = make_card(
+        features=tuple(map(Feature, features.names, hidden.astype(float))), data_sha256=None
+    )
     for name, how in (("redact", {"kind": "redact"}), ("noise", {"kind": "gaussian", "lam": 0.5})):
         mechanism = TableMechanism.build(encoder, features, rows, **how)
         policy = FixedColumns(features, hidden, (), np.full(len(features), np.nan))
@@ -67,7 +72,8 @@ def file(tmp_path_factory):
 @pytest.fixture(scope="session")
 def whole(tmp_path_factory, plans, file):
     """What one process releases, by plan and suffix."""
-    place, done = tmp_path_factory.mktemp("whole"), {}
+    place = tmp_path_factory.mktemp("whole")
+    done = {}
 
     def of(name, suffix=".parquet", source=file):
         if (name, suffix, source) not in done:

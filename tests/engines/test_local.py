@@ -1,4 +1,6 @@
-"""Releases in parts, by one process or several: the same bytes, whole shards, and what is wrong said plainly."""
+"""Releases in parts, by one process or several: the same bytes, whole shards, and what is wrong
+said plainly.
+"""
 
 import json
 import os
@@ -35,7 +37,8 @@ def names(folder):
 
 
 def same_card(one, other):
-    first, second = one.card.to_json(), other.card.to_json()
+    first = one.card.to_json()
+    second = other.card.to_json()
     return {name: (first[name], second[name]) for name in first if first[name] != second[name]}
 
 
@@ -52,10 +55,31 @@ def test_parts_release_the_same_values(name, plans, file, whole, tmp_path):
     assert names(out) == ["manifest.json", *(f"part-{k:05d}.parquet" for k in range(7))]
     assert read(out).equals(read(whole(name).data))
     assert read(out)["hours"].to_pylist() != read(file)["hours"].to_pylist()
-    assert set(same_card(done, whole(name))) <= {"data_sha256"}
+    assert set(same_card(done, whole(name))) <= {"data_sha256", "digest"}
     check_shards(out)
     assert verify(tmp_path / "shared.card.json", out, plans[name])
     assert not (tmp_path / "shared.unfinished").exists()
+
+
+@pytest.mark.parametrize("name", ["noise", "redraw"])
+def test_parts_of_rows_without_ids_count_copies_over_the_whole(
+    name, plans, people, tmp_path, small_parts
+):
+    """Rows that occur in several parts, and several times in one."""
+    rows = people(400).drop_columns(["id"]).append_column("id", pa.array([7] * 400))
+    source = tmp_path / "people.parquet"
+    key = tmp_path / "noise.key"
+    pq.write_table(pa.concat_tables([rows, rows.slice(0, 90), rows.slice(50, 300), rows]), source)
+    how = {"key_file": key, "progress": False}
+    release(source, plans[name], tmp_path / "one.csv", **how)
+    release(source, plans[name], tmp_path / "two.csv", workers=2, **how)
+    release(source, plans[name], tmp_path / "shards", shards=170, **how)
+    one = read(tmp_path / "one.csv")
+    assert (tmp_path / "two.csv").read_bytes() == (tmp_path / "one.csv").read_bytes()
+    assert read(tmp_path / "shards").to_pylist() == one.to_pylist()
+    first = one.slice(0, 400)
+    last = one.slice(790)
+    assert first["hours"].to_pylist() != last["hours"].to_pylist(), "copies are drawn by themselves"
 
 
 @pytest.mark.parametrize("suffix", [".parquet", ".csv", ".csv.gz", ".arrow", ".jsonl"])
@@ -65,7 +89,8 @@ def test_one_file_from_parts_is_the_same(suffix, plans, file, tmp_path, small_pa
         source = file.with_suffix(".csv")
         if not source.exists():
             pacsv.write_csv(pq.read_table(file), source)
-    out, parts = tmp_path / f"one{suffix}", tmp_path / f"parts{suffix}"
+    out = tmp_path / f"one{suffix}"
+    parts = tmp_path / f"parts{suffix}"
     release(source, plans["redact"], out, progress=False)
     releasing_in_parts(source, plans["redact"], parts)
     assert read(parts).equals(read(out))
@@ -80,7 +105,15 @@ def releasing_in_parts(source, plan, out, **how):
     options = TableOptions(ids="id", **how)
     scale = releasing.Scale(workers=1)
     return releasing.release_in_parts(
-        source, made, options, out, scale, ids=None, key=(made, made, None), fresh=False, progress=False
+        source,
+        made,
+        options,
+        out,
+        scale,
+        ids=None,
+        key=(made, made, None),
+        fresh=False,
+        progress=False,
     )
 
 
@@ -93,9 +126,13 @@ def test_row_groups_are_copied_byte_by_byte(plans, people, tmp_path, monkeypatch
     assert (tmp_path / "parts.parquet").read_bytes() == (tmp_path / "one.parquet").read_bytes()
 
 
-def test_two_processes_release_the_same_as_one_though_one_is_killed(plans, file, whole, tmp_path, monkeypatch):
+def test_two_processes_release_the_same_as_one_though_one_is_killed(
+    plans, file, whole, tmp_path, monkeypatch
+):
     """The process of this test waits until the other has taken a part and was killed with it."""
-    killed, start, take = [], local._start, local._Parts.take
+    killed = []
+    start = local._start
+    take = local._Parts.take
 
     def started(work):
         process = start(work)
@@ -120,7 +157,7 @@ def test_two_processes_release_the_same_as_one_though_one_is_killed(plans, file,
     done = release(file, plans["noise"], out, ids="id", workers=2, shards=300, progress=False)
     assert killed
     assert read(out).equals(read(whole("noise").data))
-    assert set(same_card(done, whole("noise"))) <= {"data_sha256"}
+    assert set(same_card(done, whole("noise"))) <= {"data_sha256", "digest"}
     check_shards(out)
 
 
@@ -128,8 +165,10 @@ def test_a_part_for_which_workers_have_too_little_memory_is_named_and_the_others
     plans, file, tmp_path, monkeypatch
 ):
     """The other process is killed whenever it is at work, as the system does where memory ends."""
-    start, take = local._start, local._Parts.take
-    first, taken = threading.Event(), threading.Event()
+    start = local._start
+    take = local._Parts.take
+    first = threading.Event()
+    taken = threading.Event()
 
     def started(work):
         process = start(work)
@@ -159,7 +198,10 @@ def test_a_part_for_which_workers_have_too_little_memory_is_named_and_the_others
 
     monkeypatch.setattr(local, "_start", started)
     monkeypatch.setattr(local._Parts, "take", take_later)
-    with pytest.raises(LowtideError, match=r"people\.parquet.*killed by signal 9, 2 times.*finished shards are kept"):
+    with pytest.raises(
+        LowtideError,
+        match=r"people\.parquet.*killed by signal 9, 2 times.*finished shards are kept",
+    ):
         release(file, plans["redact"], tmp_path / "shared", workers=2, shards=300, progress=False)
     assert not (tmp_path / "shared").exists()
     assert "00000" in names(tmp_path / "shared.unfinished" / "shards")
@@ -177,13 +219,17 @@ def test_a_corrupt_shard_in_the_middle_is_named_and_the_rest_resumed(plans, peop
     source = tmp_path / "visits"
     source.mkdir()
     for k in range(3):
-        pq.write_table(people(300, seed=k, start=300 * k), source / f"{k}.parquet", compression="none")
+        pq.write_table(
+            people(300, seed=k, start=300 * k), source / f"{k}.parquet", compression="none"
+        )
     good = (source / "1.parquet").read_bytes()
     bad = bytearray(good)
     bad[4:40] = b"\xff" * 36  # the header of the first page
     (source / "1.parquet").write_bytes(bad)
     out = tmp_path / "shared"
-    with pytest.raises(LowtideError, match=r"1\.parquet.*finished shards are kept in .*shared\.unfinished"):
+    with pytest.raises(
+        LowtideError, match=r"1\.parquet.*finished shards are kept in .*shared\.unfinished"
+    ):
         release(source, plans["redact"], out, shards=300, progress=False)
     assert not out.exists()
     kept = (tmp_path / "shared.unfinished" / "done.jsonl").read_text().splitlines()
@@ -196,10 +242,13 @@ def test_a_corrupt_shard_in_the_middle_is_named_and_the_rest_resumed(plans, peop
     assert read(out)["wage"].equals(read(source)["wage"])
 
 
-@pytest.mark.parametrize(("cut", "left"), [(0, [4, 5, 6]), (5, [3, 4, 5, 6])], ids=["whole list", "cut short"])
+@pytest.mark.parametrize(
+    ("cut", "left"), [(0, [4, 5, 6]), (5, [3, 4, 5, 6])], ids=["whole list", "cut short"]
+)
 def test_what_is_done_is_not_done_again(cut, left, plans, file, whole, tmp_path, monkeypatch):
     """A program that was killed while it added a shard to the list does that shard again."""
-    out, do = tmp_path / "shared", local.Worker.do
+    out = tmp_path / "shared"
+    do = local.Worker.do
 
     def fails(worker, task, part, noise=None):
         if part["number"] == 4:
@@ -214,14 +263,17 @@ def test_what_is_done_is_not_done_again(cut, left, plans, file, whole, tmp_path,
     listed = (unfinished / "done.jsonl").read_bytes()
     (unfinished / "done.jsonl").write_bytes(listed[: len(listed) - cut])
     done = []
-    monkeypatch.setattr(local.Worker, "do", lambda *asked: done.append(asked[2]["number"]) or do(*asked))
+    monkeypatch.setattr(
+        local.Worker, "do", lambda *asked: done.append(asked[2]["number"]) or do(*asked)
+    )
     release(file, plans["noise"], out, ids="id", shards=300, progress=False)
     assert done == left
     assert read(out).equals(read(whole("noise").data))
 
 
 def test_shards_of_another_key_are_made_anew(plans, file, tmp_path, monkeypatch):
-    out, do = tmp_path / "shared", local.Worker.do
+    out = tmp_path / "shared"
+    do = local.Worker.do
 
     def fails(worker, task, part, noise=None):
         if part["number"] == 2:
@@ -232,24 +284,40 @@ def test_shards_of_another_key_are_made_anew(plans, file, tmp_path, monkeypatch)
     with pytest.raises(KeyboardInterrupt):
         release(file, plans["noise"], out, ids="id", shards=300, progress=False)
     done = []
-    monkeypatch.setattr(local.Worker, "do", lambda *asked: done.append(asked[2]["number"]) or do(*asked))
-    release(file, plans["noise"], out, ids="id", shards=300, key_file=tmp_path / "other.key", progress=False)
+    monkeypatch.setattr(
+        local.Worker, "do", lambda *asked: done.append(asked[2]["number"]) or do(*asked)
+    )
+    release(
+        file,
+        plans["noise"],
+        out,
+        ids="id",
+        shards=300,
+        key_file=tmp_path / "other.key",
+        progress=False,
+    )
     assert done == list(range(7))
 
 
-def test_ids_that_come_again_in_another_shard_are_refused_by_name(plans, people, tmp_path, monkeypatch):
+def test_ids_that_come_again_in_another_shard_are_refused_by_name(
+    plans, people, tmp_path, monkeypatch
+):
     source = tmp_path / "visits"
     source.mkdir()
     for k, start in enumerate((0, 300, 600, 300, 1_000)):
         pq.write_table(people(300, seed=k, start=start), source / f"{k}.parquet")
     with pytest.raises(
-        LowtideError, match=r"3\.parquet.* has an id of .*1\.parquet.*repeats itself.*5 finished shards"
+        LowtideError,
+        match=r"3\.parquet.* has an id of .*1\.parquet.*repeats itself.*5 finished shards",
     ):
         release(source, plans["noise"], tmp_path / "shared", ids="id", shards=300, progress=False)
     assert not (tmp_path / "shared").exists()
     pq.write_table(people(300, seed=3, start=5_000), source / "3.parquet")
-    done, do = [], local.Worker.do
-    monkeypatch.setattr(local.Worker, "do", lambda *asked: done.append(asked[2]["number"]) or do(*asked))
+    done = []
+    do = local.Worker.do
+    monkeypatch.setattr(
+        local.Worker, "do", lambda *asked: done.append(asked[2]["number"]) or do(*asked)
+    )
     release(source, plans["noise"], tmp_path / "shared", ids="id", shards=300, progress=False)
     assert done == [3]
     assert len(read(tmp_path / "shared")) == 1_500
@@ -263,7 +331,9 @@ def test_files_of_different_columns_are_refused(plans, people, tmp_path):
     with pytest.raises(LowtideError, match=r"1\.parquet lacks wage"):
         release(source, plans["redact"], tmp_path / "shared", shards=300, progress=False)
     pq.write_table(people(300).set_column(2, "wage", pa.array(["a"] * 300)), source / "1.parquet")
-    with pytest.raises(LowtideError, match=r"'wage' is number in 0\.parquet and text in .*1\.parquet"):
+    with pytest.raises(
+        LowtideError, match=r"'wage' is number in 0\.parquet and text in .*1\.parquet"
+    ):
         release(source, plans["redact"], tmp_path / "shared", shards=300, progress=False)
 
 
@@ -293,14 +363,23 @@ def test_batches_are_released_by_a_callable_that_is_pickled_by_paths(plans, file
     assert pa.Table.from_batches(map(arrived, batches)).equals(read(expected.data))
     with pytest.raises(LowtideError, match="name the file of the key"):
         BatchRelease(plans["noise"])(made)
+    with pytest.raises(LowtideError, match="must name a column of ids"):
+        BatchRelease(plans["noise"], plans["noise"].parent / "noise.key")(
+            pq.read_table(file).to_batches()[0]
+        )
     with pytest.raises(LowtideError, match="counts of the whole"):
-        BatchRelease(plans["redraw"], plans["noise"].parent / "noise.key", "id")(pq.read_table(file).to_batches()[0])
+        BatchRelease(plans["redraw"], plans["noise"].parent / "noise.key", "id")(
+            pq.read_table(file).to_batches()[0]
+        )
 
 
-def test_batches_are_drawn_anew_as_by_one_process_with_frozen_counts(plans, file, whole, people, tmp_path):
+def test_batches_are_drawn_anew_as_by_one_process_with_frozen_counts(
+    plans, file, whole, people, tmp_path
+):
     expected = whole("redraw")  # makes the key
     batches = list(pq.ParquetFile(file).iter_batches(170))
-    here, there = ValueCounts(plans["redraw"]), ValueCounts(plans["redraw"])
+    here = ValueCounts(plans["redraw"])
+    there = ValueCounts(plans["redraw"])
     for batch in batches[5:]:
         there.add(batch)
     for batch in reversed(batches[:5]):
@@ -315,7 +394,9 @@ def test_batches_are_drawn_anew_as_by_one_process_with_frozen_counts(plans, file
     assert pa.Table.from_batches(map(arrived, batches)).equals(read(expected.data))
     made = Plan.load(plans["redraw"])
     with pytest.raises(LowtideError, match="counted for another plan"):
-        read_counts(saved, replace(made, hider=replace(made.hider, card=replace(made.card, rows=1))))
+        read_counts(
+            saved, replace(made, hider=replace(made.hider, card=replace(made.card, rows=1)))
+        )
     with pytest.raises(LowtideError, match="only a plan with the policy redraw"):
         ValueCounts(plans["noise"])
     strange = ValueCounts(plans["redraw"])
@@ -336,17 +417,32 @@ print(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0])
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_peak_memory_of_a_release_does_not_grow_with_the_rows(plans, people, tmp_path):
-    peaks, batch = [], 65_536
+    peaks = []
+    batch = 65_536
     for batches in (1, 8):
-        source, rng = tmp_path / f"{batches}.parquet", np.random.default_rng(0)
-        with pq.ParquetWriter(source, people(1).schema.set(0, pa.field("id", pa.string()))) as writer:
+        source = tmp_path / f"{batches}.parquet"
+        rng = np.random.default_rng(0)
+        with pq.ParquetWriter(
+            source, people(1).schema.set(0, pa.field("id", pa.string()))
+        ) as writer:
             for k in range(batches):
                 letters = rng.integers(97, 123, (batch, 200), dtype=np.uint8)
                 ids = pa.array(letters.view("S200").ravel(), pa.binary()).cast(pa.string())
                 writer.write_table(people(batch, seed=k).set_column(0, "id", ids))
-        command = [sys.executable, "-c", RELEASE, str(source), str(plans["noise"]), str(tmp_path / "out.parquet")]
-        peaks.append(int(subprocess.run(command, capture_output=True, text=True, check=True).stdout))  # noqa: S603
-    assert source.stat().st_size > 0.25 * 1024 * peaks[0]  # so that it would be seen if the file were held
+        command = [
+            sys.executable,
+            "-c",
+            RELEASE,
+            str(source),
+            str(plans["noise"]),
+            str(tmp_path / "out.parquet"),
+        ]
+        peaks.append(
+            int(subprocess.run(command, capture_output=True, text=True, check=True).stdout)  # noqa: S603
+        )
+    assert (
+        source.stat().st_size > 0.25 * 1024 * peaks[0]
+    )  # so that it would be seen if the file were held
     assert peaks[1] < 1.15 * peaks[0]
 
 

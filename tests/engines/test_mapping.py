@@ -1,4 +1,6 @@
-"""Work that is spread over processes: the same results as from one, what workers say, and what ends them."""
+"""Work that is spread over processes: the same results as from one, what workers say, and what ends
+them.
+"""
 
 import json
 import os
@@ -22,7 +24,9 @@ def survey():
     rng = np.random.default_rng([3, 20])
     vote = rng.integers(0, 2, 240)
     place = np.array(["north", "south", "west"])[np.minimum(rng.integers(0, 3, 240), 1 + vote)]
-    return pa.table({"age": rng.integers(18, 90, 240), "place": place, "vote": np.array(["a", "b"])[vote]})
+    return pa.table(
+        {"age": rng.integers(18, 90, 240), "place": place, "vote": np.array(["a", "b"])[vote]}
+    )
 
 
 def plain(found):
@@ -68,10 +72,14 @@ def is_killed(item):
 def test_results_come_in_order_from_other_processes():
     held = 3
     with spread_over(2):
-        found = list(mapped(lambda item: (item + held, os.getpid()), range(5)))  # with what it holds
+        found = list(
+            mapped(lambda item: (item + held, os.getpid()), range(5))
+        )  # with what it holds
     assert [value for value, _ in found] == [3, 4, 5, 6, 7]
     assert os.getpid() not in {process for _, process in found}
-    assert set(mapped(processes, range(3))) == {os.getpid()}, "afterwards and by default it is this process"
+    assert set(mapped(processes, range(3))) == {os.getpid()}, (
+        "afterwards and by default it is this process"
+    )
 
 
 def test_what_workers_say_and_refuse_is_heard_here():
@@ -83,12 +91,17 @@ def test_what_workers_say_and_refuse_is_heard_here():
 
 
 def test_a_worker_that_is_killed_is_named_as_the_cause():
-    with spread_over(2), pytest.raises(LowtideError, match="a worker was killed, probably for want of memory"):
+    with (
+        spread_over(2),
+        pytest.raises(LowtideError, match="a worker was killed, probably for want of memory"),
+    ):
         list(mapped(is_killed, range(4)))
 
 
 @pytest.mark.filterwarnings("ignore::lowtide.errors.LowtideNote")
-@pytest.mark.parametrize(("how", "message"), [({"workers": 0}, "workers"), ({"address": "auto"}, "address is for")])
+@pytest.mark.parametrize(
+    ("how", "message"), [({"workers": 0}, "workers"), ({"address": "auto"}, "address is for")]
+)
 def test_what_cannot_be_spread_is_refused_before_the_data_is_read(how, message):
     for verb in (scan, audit):
         with pytest.raises(LowtideError, match=message):

@@ -1,4 +1,6 @@
-"""Ray as the engine: the same values as from one process, and what is wrong said plainly. One cluster for all tests."""
+"""Ray as the engine: the same values as from one process, and what is wrong said plainly. One
+cluster for all tests.
+"""
 
 import contextlib
 import os
@@ -35,7 +37,9 @@ def test_nothing_is_reported_to_anybody(cluster):
 @pytest.mark.parametrize("name", ["redact", "noise", "redraw"])
 def test_ray_releases_the_same_values(name, cluster, plans, file, whole, tmp_path):
     out = tmp_path / "shared"
-    done = release(file, plans[name], out, ids="id", workers=2, shards=500, engine="ray", progress=False)
+    done = release(
+        file, plans[name], out, ids="id", workers=2, shards=500, engine="ray", progress=False
+    )
     assert read(out).equals(read(whole(name).data))
     assert done.card.changed == whole(name).card.changed
     assert done.card.rows == 2_000
@@ -48,12 +52,21 @@ def test_ray_reads_urls(ranges, cluster, plans, file, whole, serve, tmp_path):
     out = tmp_path / "shared"
     with serve(file.parent, ranges=ranges) as (address, _):
         release(
-            f"{address}/*.parquet", plans["noise"], out, ids="id", workers=2, shards=700, engine="ray", progress=False
+            f"{address}/*.parquet",
+            plans["noise"],
+            out,
+            ids="id",
+            workers=2,
+            shards=700,
+            engine="ray",
+            progress=False,
         )
     assert read(out).equals(read(whole("noise").data))
 
 
-def test_a_folder_that_is_used_again_is_released_by_its_own_plan(cluster, plans, file, whole, tmp_path):
+def test_a_folder_that_is_used_again_is_released_by_its_own_plan(
+    cluster, plans, file, whole, tmp_path
+):
     """The processes of the cluster live on, and have the plan of the first release loaded."""
     out = tmp_path / "shared.parquet"
     for name in ("noise", "redact"):
@@ -69,9 +82,15 @@ def working():
                 yield int(status.parent.name)
 
 
-@pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="needs /proc, to find the processes of Ray")
-def test_ray_releases_the_same_values_though_a_process_is_killed(cluster, plans, file, whole, tmp_path):
-    out, killed, ended = tmp_path / "shared", [], threading.Event()
+@pytest.mark.skipif(
+    not Path("/proc/self/cmdline").exists(), reason="needs /proc, to find the processes of Ray"
+)
+def test_ray_releases_the_same_values_though_a_process_is_killed(
+    cluster, plans, file, whole, tmp_path
+):
+    out = tmp_path / "shared"
+    killed = []
+    ended = threading.Event()
 
     def kill_one():
         while not killed and not ended.is_set():
@@ -83,7 +102,16 @@ def test_ray_releases_the_same_values_though_a_process_is_killed(cluster, plans,
     killer = threading.Thread(target=kill_one)
     killer.start()
     try:
-        release(file, plans["redraw"], out, ids="id", workers=2, shards=100, engine="ray", progress=False)
+        release(
+            file,
+            plans["redraw"],
+            out,
+            ids="id",
+            workers=2,
+            shards=100,
+            engine="ray",
+            progress=False,
+        )
     finally:
         ended.set()
         killer.join()
@@ -97,8 +125,18 @@ def test_settings_of_ray_data_are_given_back(cluster, plans, file, tmp_path):
     before = context.enable_progress_bars, context.op_resource_reservation_enabled
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        release(file, plans["redact"], tmp_path / "shared.parquet", ids="id", workers=2, engine="ray", progress=False)
-    assert not [str(one.message) for one in caught if "deprecated" in str(one.message)]  # a user would read it
+        release(
+            file,
+            plans["redact"],
+            tmp_path / "shared.parquet",
+            ids="id",
+            workers=2,
+            engine="ray",
+            progress=False,
+        )
+    assert not [
+        str(one.message) for one in caught if "deprecated" in str(one.message)
+    ]  # a user would read it
     assert (context.enable_progress_bars, context.op_resource_reservation_enabled) == before
 
 

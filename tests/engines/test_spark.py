@@ -30,7 +30,11 @@ def test_spark_releases_the_same_values(name, plans, file, whole, tmp_path, monk
             yield change(batch)
 
     head = change(pq.read_table(file).slice(0, 1).to_batches()[0])
-    spark = sql.SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+    spark = (
+        sql.SparkSession.builder.master("local[2]")
+        .config("spark.ui.enabled", "false")
+        .getOrCreate()
+    )
     try:
         schema = spark.createDataFrame(pa.Table.from_batches([head])).schema
         visits = spark.read.parquet(str(file)).repartition(3)
@@ -38,5 +42,12 @@ def test_spark_releases_the_same_values(name, plans, file, whole, tmp_path, monk
     finally:
         spark.stop()
     keys = [(name, "ascending") for name in expected.column_names]
-    found = pa.concat_tables(pq.read_table(path) for path in sorted((tmp_path / "shared").glob("*.parquet")))
-    assert found.select(expected.column_names).cast(expected.schema).sort_by(keys).equals(expected.sort_by(keys))
+    found = pa.concat_tables(
+        pq.read_table(path) for path in sorted((tmp_path / "shared").glob("*.parquet"))
+    )
+    assert (
+        found.select(expected.column_names)
+        .cast(expected.schema)
+        .sort_by(keys)
+        .equals(expected.sort_by(keys))
+    )

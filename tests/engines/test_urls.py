@@ -1,4 +1,6 @@
-"""Tables at URLs, released in one process or in parts: the same bytes as from the path, and nothing of them is left."""
+"""Tables at URLs, released in one process or in parts: the same bytes as from the path, and nothing
+of them is left.
+"""
 
 import contextlib
 import json
@@ -29,7 +31,9 @@ def visits(tmp_path_factory, people):
         for number in range(3):
             table = people(2_000).slice(300 * number, 300)
             path = place / kind / f"{number}.{kind}"
-            pacsv.write_csv(table, path) if kind == "csv" else pq.write_table(table, path, row_group_size=100)
+            pacsv.write_csv(table, path) if kind == "csv" else pq.write_table(
+                table, path, row_group_size=100
+            )
     return place
 
 
@@ -44,22 +48,29 @@ def own_temporary(tmp_path, monkeypatch):
 
 
 def open_files():
-    """What this process has open, also files without a name; nothing where the system does not say."""
+    """What this process has open, also files without a name; nothing where the system does not
+    say.
+    """
     for handle in Path("/proc/self/fd").glob("*"):
         with contextlib.suppress(OSError):  # the folder itself
             yield str(handle.readlink())
 
 
 @pytest.mark.parametrize(("kind", "ranges"), [("csv", True), ("parquet", True), ("parquet", False)])
-def test_every_way_to_release_gives_the_same_bytes(kind, ranges, visits, plans, serve, tmp_path, own_temporary):
+def test_every_way_to_release_gives_the_same_bytes(
+    kind, ranges, visits, plans, serve, tmp_path, own_temporary
+):
     near = release(visits / kind, plans["redraw"], tmp_path / "near.csv", ids="id", progress=False)
     with serve(visits, ranges=ranges) as (address, _):
         for name, how in {"one": {}, "two": {"workers": 2}}.items():
             url = f"{address}/{kind}/" if name == "one" else f"{address}/{kind}/*.{kind}"
-            far = release(url, plans["redraw"], tmp_path / f"{name}.csv", ids="id", progress=False, **how)
+            far = release(
+                url, plans["redraw"], tmp_path / f"{name}.csv", ids="id", progress=False, **how
+            )
             assert far.data.read_bytes() == near.data.read_bytes()
             assert far.card == near.card
-        out, how = tmp_path / "shards", {"shards": 150, "ids": "id", "progress": False}
+        out = tmp_path / "shards"
+        how = {"shards": 150, "ids": "id", "progress": False}
         release(f"{address}/{kind}/", plans["redraw"], out, workers=2, **how)
     check_shards(out)
     release(visits / kind, plans["redraw"], tmp_path / "near", **how)
@@ -76,18 +87,32 @@ def test_memory_and_archives(visits, plans, tmp_path):
             memory.pipe_file(f"/visits/{path.name}", path.read_bytes())
     near = release(visits / "csv", plans["noise"], tmp_path / "near.csv", ids="id", progress=False)
     zipped = f"zip://csv/*.csv::{tmp_path / 'visits.zip'}"
-    for number, (url, how) in enumerate([("memory://visits", {}), (zipped, {}), (zipped, {"workers": 2})]):
-        far = release(url, plans["noise"], tmp_path / f"far{number}.csv", ids="id", progress=False, **how)
+    for number, (url, how) in enumerate(
+        [("memory://visits", {}), (zipped, {}), (zipped, {"workers": 2})]
+    ):
+        far = release(
+            url, plans["noise"], tmp_path / f"far{number}.csv", ids="id", progress=False, **how
+        )
         assert far.data.read_bytes() == near.data.read_bytes()
     with pytest.raises(
-        LowtideError, match="in the memory of this process, and others do not see it; leave out workers"
+        LowtideError,
+        match="in the memory of this process, and others do not see it; leave out workers",
     ):
-        release("memory://visits", plans["noise"], tmp_path / "far.csv", ids="id", workers=2, progress=False)
+        release(
+            "memory://visits",
+            plans["noise"],
+            tmp_path / "far.csv",
+            ids="id",
+            workers=2,
+            progress=False,
+        )
     with pytest.raises(LowtideError, match=r"out is a URL .* written to paths only"):
         release("memory://visits", plans["noise"], "s3://bucket/far.csv", ids="id", progress=False)
 
 
-def test_a_worker_fetches_its_own_files_and_the_program_their_heads(visits, plans, serve, tmp_path, people):
+def test_a_worker_fetches_its_own_files_and_the_program_their_heads(
+    visits, plans, serve, tmp_path, people
+):
     (tmp_path / "d").mkdir()
     for number in range(2):
         pacsv.write_csv(people(40_000, start=40_000 * number), tmp_path / "d" / f"{number}.csv")
@@ -98,17 +123,23 @@ def test_a_worker_fetches_its_own_files_and_the_program_their_heads(visits, plan
     assert sorted(whole) == ["/", "/0.csv", "/1.csv"]
 
 
-def test_a_changed_file_is_done_again_and_others_are_not(visits, plans, serve, tmp_path, monkeypatch):
+def test_a_changed_file_is_done_again_and_others_are_not(
+    visits, plans, serve, tmp_path, monkeypatch
+):
     source = tmp_path / "visits"
     source.mkdir()
     for path in (visits / "parquet").iterdir():
         (source / path.name).write_bytes(path.read_bytes())
-    made, out, do = {"ids": "id", "shards": 300, "progress": False}, tmp_path / "shared", local.Worker.do
+    made = {"ids": "id", "shards": 300, "progress": False}
+    out = tmp_path / "shared"
+    do = local.Worker.do
     with serve(source) as (address, _):
         url = f"http://ann:pw@{address.removeprefix('http://')}/*.parquet"
         whole = (source / "2.parquet").read_bytes()
         (source / "2.parquet").write_bytes(whole[:200] + bytes(2_000) + whole[2_200:])
-        with pytest.raises(LowtideError, match=r"2\.parquet.* damaged.*finished shards are kept") as caught:
+        with pytest.raises(
+            LowtideError, match=r"2\.parquet.* damaged.*finished shards are kept"
+        ) as caught:
             release(url, plans["noise"], out, **made)
         assert "pw" not in str(caught.value)
         unfinished = tmp_path / "shared.unfinished"
@@ -118,11 +149,15 @@ def test_a_changed_file_is_done_again_and_others_are_not(visits, plans, serve, t
         (source / "2.parquet").write_bytes(whole)
         pq.write_table(pq.read_table(source / "1.parquet").slice(0, 250), source / "1.parquet")
         done = []
-        monkeypatch.setattr(local.Worker, "do", lambda *asked: done.append(asked[2]["name"]) or do(*asked))
+        monkeypatch.setattr(
+            local.Worker, "do", lambda *asked: done.append(asked[2]["name"]) or do(*asked)
+        )
         # Other credentials are not another source.
         release(url.replace("ann:pw", "bob:wp"), plans["noise"], out, **made)
     assert [name[:9] for name in done] == ["1.parquet", "2.parquet"]
-    assert read(out).equals(read(release(source, plans["noise"], tmp_path / "near.parquet", ids="id").data))
+    assert read(out).equals(
+        read(release(source, plans["noise"], tmp_path / "near.parquet", ids="id").data)
+    )
 
 
 def test_scan_and_plan_of_a_url_are_those_of_the_path(visits, serve, tmp_path, own_temporary):
@@ -131,7 +166,8 @@ def test_scan_and_plan_of_a_url_are_those_of_the_path(visits, serve, tmp_path, o
     made = plan(visits / "csv" / "0.csv", "sex", mechanism="redact", **how)
     with serve(visits) as (address, _):
         url = f"http://ann:pw@{address.removeprefix('http://')}/csv/0.csv?sig=abc"
-        far, planned = scan(url, "sex", **how), plan(url, "sex", mechanism="redact", **how)
+        far = scan(url, "sex", **how)
+        planned = plan(url, "sex", mechanism="redact", **how)
     assert far.to_json() == near.to_json()
     assert planned.card.features == made.card.features
     far.write_report(tmp_path / "report.html")

@@ -1,4 +1,6 @@
-"""Masks that follow the face: faces that lie anywhere are planned in one frame, and hidden where they lie."""
+"""Masks that follow the face: faces that lie anywhere are planned in one frame, and hidden where
+they lie.
+"""
 
 import csv
 from dataclasses import replace
@@ -17,12 +19,19 @@ from lowtide.images.planner import ImageSettings
 from lowtide.worlds import drawn_faces
 
 SIDE = 32
-EYES = {"left_eye": (0.38, 0.46), "right_eye": (0.62, 0.46), "chin": (0.5, 0.85)}  # of a drawn face, in shares
+EYES = {
+    "left_eye": (0.38, 0.46),
+    "right_eye": (0.62, 0.46),
+    "chin": (0.5, 0.85),
+}  # of a drawn face, in shares
 
 
 def album(root, n=90, seed=4, **columns):
-    """Drawn faces of several sizes, each somewhere on a canvas of its own, with their boxes and landmarks."""
-    world, rng = drawn_faces(SIDE), np.random.default_rng(seed)
+    """Drawn faces of several sizes, each somewhere on a canvas of its own, with their boxes and
+    landmarks.
+    """
+    world = drawn_faces(SIDE)
+    rng = np.random.default_rng(seed)
     x, s = world.sample(n, seed)
     images = np.rint(255 * world.images(x)).astype(np.uint8)
     root.mkdir()
@@ -38,7 +47,16 @@ def album(root, n=90, seed=4, **columns):
             for name, pair in EYES.items()
             for axis, start, share in zip("xy", (left, top), pair, strict=True)
         }
-        rows.append({"file_name": f"{number:03}.png", "smile": int(smile), "x": left, "y": top, "w": side, "h": side})
+        rows.append(
+            {
+                "file_name": f"{number:03}.png",
+                "smile": int(smile),
+                "x": left,
+                "y": top,
+                "w": side,
+                "h": side,
+            }
+        )
         rows[-1] |= points | {name: value(number, rows[-1]) for name, value in columns.items()}
     with (root / "metadata.csv").open("w", newline="") as file:
         writer = csv.DictWriter(file, rows[0])
@@ -59,12 +77,15 @@ def detect(image):
     return columns[0], rows[0], columns[-1] - columns[0] + 1, rows[-1] - rows[0] + 1
 
 
-@pytest.mark.parametrize("align", ["box", "landmarks", detect], ids=["box", "landmarks", "detector"])
+@pytest.mark.parametrize(
+    "align", ["box", "landmarks", detect], ids=["box", "landmarks", "detector"]
+)
 def test_faces_lie_alike_once_they_are_aligned(folder, align):
     opened = open_images(folder, resize=(48, 48))
     every = np.arange(len(opened))
     _, frames = Alignment.of(opened, align)
-    moved, still = AlignedImages(opened, frames).read(every).astype(float), opened.read(every).astype(float)
+    moved = AlignedImages(opened, frames).read(every).astype(float)
+    still = opened.read(every).astype(float)
     inside = np.s_[:, 20:28, 20:28]
     assert moved[inside].std(axis=0).mean() < 0.8 * still[inside].std(axis=0).mean()
 
@@ -72,23 +93,37 @@ def test_faces_lie_alike_once_they_are_aligned(folder, align):
 @pytest.fixture(scope="module")
 def made(folder):
     """A plan in the frame of the boxes."""
-    opened = open_dataset(folder, "smile", ImageOptions(resize="48x48", align="box"), progress=False)
+    opened = open_dataset(
+        folder, "smile", ImageOptions(resize="48x48", align="box"), progress=False
+    )
     settings = ImageSettings(attackers=("edges",), resize="48x48", align="box")
-    found = Obfuscator(TIDE(4), kept=0.86, settings=settings, progress=False).fit(opened.samples, opened.labels)
-    layout = {"resize": [48, 48], "grey": False, "kept": [], "align": opened.source.alignment.to_config()}
+    found = Obfuscator(TIDE(4), kept=0.86, settings=settings, progress=False).fit(
+        opened.samples, opened.labels
+    )
+    layout = {
+        "resize": [48, 48],
+        "grey": False,
+        "kept": [],
+        "align": opened.source.alignment.to_config(),
+    }
     return Plan("images", "smile", layout, found.hider_)
 
 
 @pytest.mark.parametrize("align", ["box", "landmarks"])
 def test_what_a_plan_hides_is_hidden_where_the_face_lies(made, folder, tmp_path, align):
-    found = Alignment.of(open_images(folder, resize=(48, 48)), align)[0]  # in both frames faces lie as in most images
+    found = Alignment.of(open_images(folder, resize=(48, 48)), align)[
+        0
+    ]  # in both frames faces lie as in most images
     plan = replace(made, layout={**made.layout, "align": found.to_config()})
     check_layout(plan)
     assert "follows a box or landmarks" in plan.card.text()
     out = release(folder, plan, tmp_path / "shared", progress=False)
-    mouth, covered = np.kron(drawn_faces(SIDE).leaking_patches().reshape(8, 8), np.ones((8, 8))) > 0, []
+    mouth = np.kron(drawn_faces(SIDE).leaking_patches().reshape(8, 8), np.ones((8, 8))) > 0
+    covered = []
     for row in csv.DictReader((folder / "metadata.csv").read_text().splitlines()):
-        before, after = (np.asarray(Image.open(place / row["file_name"])) for place in (folder, out.data))
+        before, after = (
+            np.asarray(Image.open(place / row["file_name"])) for place in (folder, out.data)
+        )
         assert after.shape == before.shape == (96, 96, 3)
         hidden = (after == 128).all(axis=2)
         assert np.array_equal(after[~hidden], before[~hidden])
@@ -104,14 +139,29 @@ def test_what_a_plan_hides_is_hidden_where_the_face_lies(made, folder, tmp_path,
     ("columns", "align", "message"),
     [
         ({"w": lambda n, _: "" if n == 3 else 40}, "box", "1 of 30 images have no box"),
-        ({"w": lambda n, _: 0 if n < 2 else 40}, "box", "2 of 30 images have a box without width or height"),
-        ({"x": lambda n, _: 400 if n == 0 else 10}, "box", "1 of 30 images have box outside of the image"),
         (
-            {"w": lambda n, row: 1 if n == 0 else row["w"], "h": lambda n, row: 1 if n == 0 else row["h"]},
+            {"w": lambda n, _: 0 if n < 2 else 40},
+            "box",
+            "2 of 30 images have a box without width or height",
+        ),
+        (
+            {"x": lambda n, _: 400 if n == 0 else 10},
+            "box",
+            "1 of 30 images have box outside of the image",
+        ),
+        (
+            {
+                "w": lambda n, row: 1 if n == 0 else row["w"],
+                "h": lambda n, row: 1 if n == 0 else row["h"],
+            },
             "box",
             "8 times",
         ),
-        ({"chin_x": lambda n, _: "nan" if n == 3 else 40}, "landmarks", "1 of 30 images have no landmarks"),
+        (
+            {"chin_x": lambda n, _: "nan" if n == 3 else 40},
+            "landmarks",
+            "1 of 30 images have no landmarks",
+        ),
         ({"y": lambda n, _: "low"}, "box", "the column 'y' must hold numbers"),
         ({}, "nose", "align must be 'box', 'landmarks' or a function, got 'nose'"),
         ({}, lambda image: [1, 2, 3], r"\(k, 2\) landmarks, got shape \(3,\)"),
@@ -151,22 +201,6 @@ def test_a_release_needs_the_detector_of_its_plan(folder):
 def test_redraw_does_not_follow_faces():
     settings = ImageSettings(align="box")
     with pytest.raises(LowtideError, match="leave align out"):
-        Obfuscator(policy="redraw", settings=settings).fit(np.zeros((40, 8, 8), np.uint8), np.arange(40) % 2)
-
-
-def test_the_landmarks_and_boxes_of_celeba_are_columns(tmp_path):
-    root = tmp_path / "celeba"
-    (root / "img_align_celeba").mkdir(parents=True)
-    for number in (1, 2):
-        Image.new("RGB", (178, 218)).save(root / "img_align_celeba" / f"{number:06}.jpg")
-    (root / "list_attr_celeba.txt").write_text("2\nSmiling\n000001.jpg 1\n000002.jpg -1\n")
-    (root / "list_landmarks_align_celeba.txt").write_text(
-        "2\nlefteye_x lefteye_y righteye_x righteye_y\n000001.jpg 69 109 106 113\n000002.jpg 69 110 107 112\n"
-    )
-    (root / "list_bbox_celeba.txt").write_text("1\nimage_id x_1 y_1 width height\n000001.jpg 95 71 226 313\n")
-    opened = open_images(root)
-    assert opened.column("lefteye_x").tolist() == [69, 69]
-    assert opened.column("w").tolist()[0] == 226
-    with pytest.raises(LowtideError, match="1 of 2 images have no box"):
-        Alignment.of(opened, "box")
-    assert len(Alignment.of(opened, "landmarks")[1]) == 2
+        Obfuscator(policy="redraw", settings=settings).fit(
+            np.zeros((40, 8, 8), np.uint8), np.arange(40) % 2
+        )

@@ -31,7 +31,15 @@ def everything(folder):
 @pytest.mark.parametrize("key", ["images", "X"])
 def test_bytes_and_labels(tmp_path, save, key):
     words = np.array(list("abcdefg"))
-    path = npz(tmp_path, save, **{key: BYTES}, smile=SMILE, word=words, code=words.astype("S1"), mean=np.zeros(3))
+    path = npz(
+        tmp_path,
+        save,
+        **{key: BYTES},
+        smile=SMILE,
+        word=words,
+        code=words.astype("S1"),
+        mean=np.zeros(3),
+    )
     folder = open_images(path)
     assert (folder.layout, folder.shape) == ("npz", (6, 8, 3))
     assert folder.names == tuple("0123456")
@@ -85,7 +93,10 @@ def test_large_files_are_mapped_and_leave_nothing_behind(tmp_path, monkeypatch, 
     [
         ({"faces": BYTES}, "no array `images` or `X`"),
         ({"images": BYTES, "who": np.array([{}] * 7)}, "Python objects, which are never loaded"),
-        ({"images": np.array([BYTES[0], None], dtype=object)}, "Python objects, which are never loaded"),
+        (
+            {"images": np.array([BYTES[0], None], dtype=object)},
+            "Python objects, which are never loaded",
+        ),
         ({"images": BYTES.reshape(7, -1)}, r"shape \(7, 144\); images have"),
         ({"images": np.zeros((3, 4, 4, 4), np.uint8)}, r"1 or 3"),
         ({"images": BYTES[:0]}, "shape"),

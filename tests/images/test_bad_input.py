@@ -1,4 +1,6 @@
-"""Folders as they are in real life: what is skipped is counted, and what is refused has a remedy."""
+"""Folders as they are in real life: what is skipped is counted, and what is refused has a
+remedy.
+"""
 
 import os
 
@@ -48,9 +50,13 @@ def test_unreadable_files_are_skipped_and_counted(messy):
 
 
 def test_unreadable_files_are_refused_when_strict(messy):
-    with pytest.raises(LowtideError, match=r"1 damaged or cut short .cut.jpg.; mend or remove them") as caught:
+    with pytest.raises(
+        LowtideError, match=r"1 damaged or cut short .cut.jpg.; mend or remove them"
+    ) as caught:
         open_images(messy, strict=True)
-    assert "no/" not in str(caught.value).replace(str(messy), "")  # the class of an image is not told
+    assert "no/" not in str(caught.value).replace(
+        str(messy), ""
+    )  # the class of an image is not told
     for name in ("alone.png", "no/cut.jpg", "no/notes.txt", "yes/text.png"):
         (messy / name).unlink()
     assert len(open_images(messy, strict=True)) == 2
@@ -75,7 +81,9 @@ def test_a_folder_without_a_usable_image_is_refused(tmp_path):
     with pytest.raises(LowtideError, match="no image that can be used; 1 not a JPEG, PNG"):
         open_images(tmp_path)
     (tmp_path / "metadata.csv").write_text("file_name,smile\nc.png,0\n")
-    with pytest.raises(LowtideError, match=r"no image that can be used; 1 without a label .*1 named in the labels"):
+    with pytest.raises(
+        LowtideError, match=r"no image that can be used; 1 without a label .*1 named in the labels"
+    ):
         open_images(tmp_path)
 
 
@@ -92,7 +100,10 @@ def test_a_folder_without_images_is_refused(tmp_path):
 def test_mixed_sizes_are_named_and_can_be_resized(tmp_path):
     for number, size in enumerate([(32, 24)] * 3 + [(16, 16)] * 2 + [(5, 5), (6, 6)]):
         save(tmp_path / f"{number}.png", size)
-    with pytest.raises(LowtideError, match=r"32×24 \(3\), 16×16 \(2\), 5×5 \(1\) and 1 more sizes; .*--resize 32x24"):
+    with pytest.raises(
+        LowtideError,
+        match=r"32×24 \(3\), 16×16 \(2\), 5×5 \(1\) and 1 more sizes; .*--resize 32x24",
+    ):
         open_images(tmp_path)
     folder = open_images(tmp_path, resize=(10, 20))
     assert folder.shape == (20, 10, 3)
@@ -111,7 +122,11 @@ def test_mixed_numbers_of_channels_become_rgb(tmp_path):
     assert folder.read(np.arange(3)).shape == (3, 32, 32, 3)
     grey = open_images(tmp_path, grey=True)
     assert grey.shape == (32, 32, 1)
-    assert grey.read(np.arange(3)).max(axis=(1, 2, 3)).tolist() == [0, 0, 255]  # the last is transparent: white
+    assert grey.read(np.arange(3)).max(axis=(1, 2, 3)).tolist() == [
+        0,
+        0,
+        255,
+    ]  # the last is transparent: white
 
 
 def test_damage_behind_an_intact_header_is_found(tmp_path):
@@ -194,5 +209,7 @@ def test_a_folder_that_cannot_be_listed_is_not_left_out_in_silence(tmp_path, mon
         return scan(place)
 
     monkeypatch.setattr("os.scandir", refuse)
-    with pytest.raises(LowtideError, match=r"cannot read the folder .*yes: Permission denied; check"):
+    with pytest.raises(
+        LowtideError, match=r"cannot read the folder .*yes: Permission denied; check"
+    ):
         open_images(tmp_path)

@@ -1,4 +1,6 @@
-"""Networks for images: their sizes, and that what is drawn around a batch changes only what it should."""
+"""Networks for images: their sizes, and that what is drawn around a batch changes only what it
+should.
+"""
 
 import numpy as np
 import pytest
@@ -12,7 +14,9 @@ from lowtide.training import one_thread
 
 
 def pixels(n, height, width, channels=3, seed=0):
-    return np.random.default_rng(seed).integers(0, 256, (n, height, width, channels), dtype=np.uint8)
+    return np.random.default_rng(seed).integers(
+        0, 256, (n, height, width, channels), dtype=np.uint8
+    )
 
 
 def generator(seed=0):
@@ -34,10 +38,19 @@ def test_the_paper_s_network_has_the_paper_s_sizes():
     convolutions = [(64, 3, 5, 5), (64, 64, 5, 5), (128, 64, 3, 3)]
     assert shapes == [*convolutions, (384, 8 * 8 * 128), (192, 384), (2, 192)]
     large = [tuple(p.shape) for p in paper_cnn(218, 178, 3, 2).parameters() if p.ndim > 1]
-    assert large == [*convolutions, (128, 128, 3, 3), (128, 128, 3, 3), (384, 6 * 5 * 128), (192, 384), (2, 192)]
+    assert large == [
+        *convolutions,
+        (128, 128, 3, 3),
+        (128, 128, 3, 3),
+        (384, 6 * 5 * 128),
+        (192, 384),
+        (2, 192),
+    ]
 
 
-@pytest.mark.parametrize(("height", "width", "channels"), [(8, 8, 1), (16, 9, 3), (64, 64, 3), (218, 178, 4)])
+@pytest.mark.parametrize(
+    ("height", "width", "channels"), [(8, 8, 1), (16, 9, 3), (64, 64, 3), (218, 178, 4)]
+)
 def test_the_networks_take_every_size(height, width, channels):
     x = torch.zeros(2, channels, height, width)
     with one_thread(), torch.no_grad():
@@ -94,14 +107,16 @@ def test_erasing_covers_one_rectangle_of_most_images():
     assert torch.equal(x, torch.ones_like(x))
     covered = (y == 0).all(dim=1)
     assert torch.equal(covered, (y == 0).any(dim=1))
-    rows, columns = covered.any(dim=2), covered.any(dim=1)
+    rows = covered.any(dim=2)
+    columns = covered.any(dim=1)
     assert torch.equal(covered, rows[:, :, None] & columns[:, None, :])
     assert 0.6 < covered.any(dim=(1, 2)).float().mean() < 0.85
     assert covered.any(dim=0).all()
 
 
 def test_fast_arithmetic_is_close_and_ends_with_its_block():
-    x, net = to_input(pixels(4, 32, 32)), small_cnn(3, 2).eval()
+    x = to_input(pixels(4, 32, 32))
+    net = small_cnn(3, 2).eval()
     with one_thread(), torch.no_grad():
         with fast():
             quick = net(x).float()

@@ -7,16 +7,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lowtide.images.causal import CausalNet
-from lowtide.images.convnets import ImageCritic, masked_input, paper_cnn, pixels_seen, small_cnn
+from lowtide.images.convnets import ImageCritic, masked_input, pixels_seen, small_cnn
 from lowtide.images.encoder import Grid
-from lowtide.images.paper import PaperImages
 from lowtide.images.training import draw_masks
 
-GRIDS = [Grid(16, 16, 1, 4), Grid(37, 29, 3, 3), Grid(32, 48, 3, 8), Grid(40, 24, 1, 16), Grid(110, 70, 3, 10)]
+GRIDS = [
+    Grid(16, 16, 1, 4),
+    Grid(37, 29, 3, 3),
+    Grid(32, 48, 3, 8),
+    Grid(40, 24, 1, 16),
+    Grid(110, 70, 3, 10),
+]
 
 
 def network(grid, seed=0):
-    """A causal network with the statistics of a few batches of noise, so that nothing in it is trivially 0."""
+    """A causal network with the statistics of a few batches of noise, so that nothing in it is
+    trivially 0.
+    """
     torch.manual_seed(seed)
     net = CausalNet(grid, 2)
     with torch.no_grad():
@@ -32,9 +39,12 @@ def patch_pixels(grid, patch):
 
 
 class TestCausality:
-    @pytest.mark.parametrize("grid", GRIDS, ids=lambda grid: f"{grid.height}x{grid.width}/{grid.patch}")
+    @pytest.mark.parametrize(
+        "grid", GRIDS, ids=lambda grid: f"{grid.height}x{grid.width}/{grid.patch}"
+    )
     def test_a_patch_tells_nothing_before_its_turn_and_something_from_then_on(self, grid):
-        net, rng = network(grid), np.random.default_rng(0)
+        net = network(grid)
+        rng = np.random.default_rng(0)
         x = torch.randn(1, grid.channels, grid.height, grid.width)
         with torch.no_grad():
             before = net(x)[0]
@@ -46,7 +56,8 @@ class TestCausality:
 
     def test_the_upper_rows_reach_the_rows_below_from_both_sides(self):
         grid = Grid(32, 32, 1, 4)
-        net, x = network(grid), torch.randn(1, 1, 32, 32)
+        net = network(grid)
+        x = torch.randn(1, 1, 32, 32)
         right = torch.where(patch_pixels(grid, 15), 3.0, x)  # the right end of the second row
         with torch.no_grad():
             shift = (net._evidence(right) - net._evidence(x))[0].abs().amax(dim=0).flatten()
@@ -55,7 +66,8 @@ class TestCausality:
 
     def test_the_corner_sees_across_borders_downwards_and_to_the_right_only(self):
         grid = Grid(32, 32, 1, 4)
-        net, x = network(grid), torch.randn(1, 1, 32, 32)
+        net = network(grid)
+        x = torch.randn(1, 1, 32, 32)
         changed = torch.where(patch_pixels(grid, 27), 3.0, x)  # fourth row, fourth column
         with torch.no_grad():
             before, after = (net._at_corners(net.corner(one))[0] for one in (x, changed))
@@ -66,7 +78,9 @@ class TestCausality:
 
     def test_some_places_equal_all_places(self):
         grid = GRIDS[1]
-        net, x, at = network(grid), torch.randn(2, 3, 37, 29), torch.tensor([0, 17, len(grid) - 1])
+        net = network(grid)
+        x = torch.randn(2, 3, 37, 29)
+        at = torch.tensor([0, 17, len(grid) - 1])
         with torch.no_grad():
             torch.testing.assert_close(net(x, at), net(x)[:, at], rtol=1e-4, atol=1e-4)
 
@@ -116,27 +130,22 @@ class TestCritic:
         seen[:, order[:7]] = True
         assert steps.shape == (4, m + 1, 2)
         assert (steps[:, 0] == 0).all()
-        np.testing.assert_allclose(steps[:, 7], critic.masked_scores(images, seen), rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(
+            steps[:, 7], critic.masked_scores(images, seen), rtol=1e-4, atol=1e-5
+        )
 
-    @pytest.mark.parametrize("kind", ["image", "paper-image"])
-    def test_rebuilt_it_answers_the_same(self, critic, images, kind):
-        paper = PaperImages.from_saved({"grid": vars(critic.grid), "classes": 2}, _paper_tensors())
-        one = critic if kind == "image" else paper
-        again = type(one).from_saved(one.settings(), one.tensors())
-        np.testing.assert_allclose(again.prefix_scores(images), one.prefix_scores(images))
-
-
-def _paper_tensors():
-    torch.manual_seed(2)
-    weights = {f"paper.0.{name}": value.numpy() for name, value in paper_cnn(20, 18, 3, 2).state_dict().items()}
-    return weights | {"canvas": np.zeros((3, 20, 18), dtype=np.float32)}
+    def test_rebuilt_it_answers_the_same(self, critic, images):
+        again = type(critic).from_saved(critic.settings(), critic.tensors())
+        np.testing.assert_allclose(again.prefix_scores(images), critic.prefix_scores(images))
 
 
 def test_a_mask_reaches_exactly_the_pixels_of_its_patches():
     grid = Grid(11, 14, 1, 4)
     seen = torch.zeros(1, len(grid), dtype=torch.bool)
     seen[0, [1, 11]] = True
-    np.testing.assert_array_equal(pixels_seen(seen, grid)[0, 0].numpy(), grid.spread(seen[0].numpy()))
+    np.testing.assert_array_equal(
+        pixels_seen(seen, grid)[0, 0].numpy(), grid.spread(seen[0].numpy())
+    )
     inputs = masked_input(torch.ones(1, 1, 11, 14), seen, grid)
     np.testing.assert_array_equal(inputs[0, 0].numpy() == 1, grid.spread(seen[0].numpy()))
     np.testing.assert_array_equal(inputs[0, 1].numpy(), 2.0 * grid.spread(seen[0].numpy()) - 1)

@@ -54,7 +54,13 @@ def test_lossless_formats_are_read_back_exactly(tmp_path, suffix, pixels):
 
 
 @settings(max_examples=25, deadline=None)
-@given(st.integers(1, 20), st.integers(1, 20), st.sampled_from([1, 3]), st.sampled_from([".png", ".webp"]), st.data())
+@given(
+    st.integers(1, 20),
+    st.integers(1, 20),
+    st.sampled_from([1, 3]),
+    st.sampled_from([".png", ".webp"]),
+    st.data(),
+)
 def test_any_pixels_survive_png_and_webp(tmp_path_factory, height, width, channels, suffix, data):
     seed = data.draw(st.integers(0, 2**32 - 1))
     pixels = np.random.default_rng(seed).integers(0, 256, (height, width, channels), dtype=np.uint8)
@@ -84,7 +90,9 @@ def test_transparency_is_laid_over_white(tmp_path):
 def test_grey_with_transparency_stays_grey(tmp_path):
     alpha = np.full_like(GREY, 255)
     alpha[0] = 0
-    path = save(tmp_path, "a.png", Image.merge("LA", [Image.fromarray(GREY), Image.fromarray(alpha)]))
+    path = save(
+        tmp_path, "a.png", Image.merge("LA", [Image.fromarray(GREY), Image.fromarray(alpha)])
+    )
     assert look(path) == Header((9, 6), True)
     seen = decode(path, channels=1)[..., 0]
     assert np.all(seen[0] == 255)
@@ -153,7 +161,9 @@ def test_exif_rotation_of_jpeg_shows_in_the_header(tmp_path):
 
 
 def test_broken_exif_is_ignored(tmp_path):
-    path = save(tmp_path, "a.jpg", smooth(16, 16), exif=b"Exif\x00\x00II*\x00\x08\x00\x00\x00\xff\xff")
+    path = save(
+        tmp_path, "a.jpg", smooth(16, 16), exif=b"Exif\x00\x00II*\x00\x08\x00\x00\x00\xff\xff"
+    )
     (seen,) = spread(lambda place: decode(place, channels=3), [path])
     assert seen.shape == (16, 16, 3)
 
@@ -162,7 +172,9 @@ def test_resizing_averages_what_it_shrinks(tmp_path):
     board = (np.indices((64, 64)).sum(axis=0) % 2 * 255).astype(np.uint8)
     small = decode(save(tmp_path, "a.png", board), channels=1, size=(8, 16))
     assert small.shape == (16, 8, 1)
-    assert np.abs(small.astype(int) - 127).max() <= 2  # without antialiasing it would be black or white
+    assert (
+        np.abs(small.astype(int) - 127).max() <= 2
+    )  # without antialiasing it would be black or white
 
 
 @pytest.mark.parametrize("suffix", [".jpg", ".png", ".webp", ".bmp", ".tif"])
@@ -206,9 +218,11 @@ def test_text_and_other_formats_are_refused_as_images(tmp_path):
 
 def test_only_pixels_are_written_to_a_file(tmp_path):
     """What a source says beside its pixels never reaches a release."""
-    leakage = PngImagePlugin.PngInfo()
-    leakage.add_text("Comment", "Zarquon77")
-    path = save(tmp_path, "a.png", COLOUR, pnginfo=leakage, dpi=(300, 300), icc_profile=b"Zarquon77")
+    comment = PngImagePlugin.PngInfo()
+    comment.add_text("Comment", "Zarquon77")
+    path = save(
+        tmp_path, "a.png", COLOUR, pnginfo=comment, dpi=(300, 300), icc_profile=b"Zarquon77"
+    )
     assert b"Zarquon77" in path.read_bytes()
     with Image.open(path) as image:
         assert {"Comment", "dpi", "icc_profile"} <= set(image.info)
@@ -219,7 +233,9 @@ def test_only_pixels_are_written_to_a_file(tmp_path):
 
 
 def test_work_is_spread_in_order_over_threads_that_all_share():
-    """Two callers at once, as a release that reads a batch while it writes another, get no more threads than one."""
+    """Two callers at once, as a release that reads a batch while it writes another, get no more
+    threads than one.
+    """
     used = set()
 
     def square(number):
@@ -236,7 +252,8 @@ def test_work_is_spread_in_order_over_threads_that_all_share():
 
 def test_nothing_is_worked_on_after_an_exception():
     """A release that fails removes what it wrote, and nothing may be written behind its back."""
-    begun, ended = [], []
+    begun = []
+    ended = []
 
     def work(number):
         begun.append(number)
@@ -262,7 +279,8 @@ def test_a_forked_process_has_threads_of_its_own():
     if child == 0:
         os._exit(0 if spread(abs, range(-20, 0)) == list(range(20, 0, -1)) else 1)
     deadline = time.monotonic() + 20
-    done, status = 0, 0
+    done = 0
+    status = 0
     while done == 0 and time.monotonic() < deadline:
         done, status = os.waitpid(child, os.WNOHANG)
         time.sleep(0.01)

@@ -1,4 +1,6 @@
-"""Fills depend on nothing but what is shown, so that a filled release tells exactly what a redacted one tells."""
+"""Fills depend on nothing but what is shown, so that a filled release tells exactly what a redacted
+one tells.
+"""
 
 import numpy as np
 import pytest
@@ -18,7 +20,9 @@ MOUTH = WORLD.leaking_patches()
 
 
 def drawn():
-    """Every look of the world as an image without noise, and the joint law (|S|, looks) of smile and look."""
+    """Every look of the world as an image without noise, and the joint law (|S|, looks) of smile
+    and look.
+    """
     images = np.rint(255 * WORLD.images(WORLD.drawn)).astype(np.uint8)
     return images, WORLD.prior[:, None] * WORLD._given_s
 
@@ -38,7 +42,8 @@ def test_a_filled_release_tells_exactly_what_the_redacted_one_tells(fill):
     grid = Grid(32, 32, 3, 4)
     redacted = ImageMechanism(grid).hide(images, MOUTH)
     filled = ImageMechanism(grid, fill=fill).hide(images, MOUTH)
-    clean, left = information(images, joint), information(redacted, joint)
+    clean = information(images, joint)
+    left = information(redacted, joint)
     assert clean == pytest.approx(WORLD.information())
     assert 0 < left < 0.2 * clean, "the eyes and the hair still tell"
     assert information(filled, joint) == pytest.approx(left, abs=1e-12)
@@ -58,12 +63,18 @@ def test_what_was_hidden_has_no_part_in_its_fill(fill):
     other = np.where(mask[..., None], 255 - images, images)
     shown = fill_in(images, mask, fill)
     assert np.array_equal(fill_in(other, mask, fill), shown)
-    assert not np.array_equal(fill_in(np.roll(images, 1, axis=0), mask, fill), shown), "and what is shown has"
-    assert np.array_equal(shown[2:3], fill_in(images[2:3], mask, fill)), "whatever else is in the batch"
+    assert not np.array_equal(fill_in(np.roll(images, 1, axis=0), mask, fill), shown), (
+        "and what is shown has"
+    )
+    assert np.array_equal(shown[2:3], fill_in(images[2:3], mask, fill)), (
+        "whatever else is in the batch"
+    )
 
 
 def test_the_mean_is_of_what_is_shown_and_the_membrane_continues_a_ramp():
-    ramp = np.broadcast_to((20 + 5 * np.arange(40))[None, None, :, None], (1, 30, 40, 1)).astype(np.uint8)
+    ramp = np.broadcast_to((20 + 5 * np.arange(40))[None, None, :, None], (1, 30, 40, 1)).astype(
+        np.uint8
+    )
     mask = np.zeros((30, 40), dtype=bool)
     mask[10:20, 10:30] = True
     assert np.array_equal(fill_in(ramp, mask, "inpaint"), ramp)
@@ -111,12 +122,20 @@ def test_a_plan_fills_and_its_card_says_so():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"fill": "paint"}, "fill must be one of 'grey', 'mean', 'blur', 'inpaint', 'redraw', got 'paint'"),
-        ({"fill": "blur", "mechanism": "gaussian"}, "fill='blur' is for policy='fixed' with mechanism='redact'"),
+        (
+            {"fill": "paint"},
+            "fill must be one of 'grey', 'mean', 'blur', 'inpaint', 'redraw', got 'paint'",
+        ),
+        (
+            {"fill": "blur", "mechanism": "gaussian"},
+            "fill='blur' is for policy='fixed' with mechanism='redact'",
+        ),
         ({"fill": "grey", "policy": "sequential"}, "fill='grey' is for policy='fixed'"),
     ],
 )
 def test_fills_that_make_no_sense_are_refused(options, message):
     settings = ImageSettings(fill=options.pop("fill"))
     with pytest.raises(LowtideError, match=message):
-        Obfuscator(settings=settings, **options).fit(np.zeros((40, 8, 8), np.uint8), np.arange(40) % 2)
+        Obfuscator(settings=settings, **options).fit(
+            np.zeros((40, 8, 8), np.uint8), np.arange(40) % 2
+        )

@@ -1,4 +1,6 @@
-"""Heat maps: no tint where nothing leaks, redder where more does, stripes where something is hidden, words for all."""
+"""Heat maps: no tint where nothing leaks, redder where more does, stripes where something is
+hidden, words for all.
+"""
 
 import base64
 import io
@@ -23,15 +25,25 @@ from lowtide.images.heatmaps import (
     veil,
 )
 
-DARK, LIGHT = 20, 255
-# Machado, Oliveira and Fernandes 2009: what is seen without green and without red cones, from linear light.
+DARK = 20
+LIGHT = 255
+# Machado, Oliveira and Fernandes 2009: what is seen without green and without red cones, from
+# linear light.
 EYES = {
     "all cones": np.eye(3),
     "no green": np.array(
-        [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.01182, 0.04294, 0.968881]]
+        [
+            [0.367322, 0.860646, -0.227968],
+            [0.280085, 0.672501, 0.047413],
+            [-0.01182, 0.04294, 0.968881],
+        ]
     ),
     "no red": np.array(
-        [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]]
+        [
+            [0.152286, 1.052583, -0.204868],
+            [0.114503, 0.786281, 0.099216],
+            [-0.003882, -0.048116, 1.051998],
+        ]
     ),
 }
 
@@ -71,9 +83,12 @@ def colours_over(steps, grey=128):
 @settings(max_examples=40, deadline=None)
 @given(st.data(), st.integers(1, 9), st.sampled_from([1, 3]))
 def test_tint_lies_exactly_where_something_leaks(data, patch, channels):
-    image, grid = scene(channels=channels), Grid(24, 20, channels, patch)
+    image = scene(channels=channels)
+    grid = Grid(24, 20, channels, patch)
     values = np.array(
-        data.draw(st.lists(st.sampled_from([-1.0, 0.0, 0.5, 2.0]), min_size=len(grid), max_size=len(grid)))
+        data.draw(
+            st.lists(st.sampled_from([-1.0, 0.0, 0.5, 2.0]), min_size=len(grid), max_size=len(grid))
+        )
     )
     shown = heat(image, values, grid).astype(int)
     tinted = np.ptp(shown, axis=-1) > 0
@@ -87,7 +102,9 @@ def test_a_colour_image_turns_grey_as_bright_as_it_looks():
     shown = heat(image, np.zeros(30), Grid(24, 20, 3, 4))
     luma = np.asarray(Image.fromarray(image).convert("L"), dtype=int)
     assert abs(shown.astype(int) - luma[..., None]).max() <= 1
-    assert heat(image, np.ones(30), Grid(24, 20, 3, 4)).std(axis=(0, 1)).min() > 1, "the image shows through"
+    assert heat(image, np.ones(30), Grid(24, 20, 3, 4)).std(axis=(0, 1)).min() > 1, (
+        "the image shows through"
+    )
 
 
 @settings(max_examples=40, deadline=None)
@@ -109,23 +126,34 @@ def test_red_rises_with_the_leakage_whatever_the_image_shows(grey):
 
 
 def test_steps_are_even_and_seen_by_all_eyes():
-    steps = {name: np.linalg.norm(np.diff(oklab(colours_over(9), eyes), axis=0), axis=1) for name, eyes in EYES.items()}
+    steps = {
+        name: np.linalg.norm(np.diff(oklab(colours_over(9), eyes), axis=0), axis=1)
+        for name, eyes in EYES.items()
+    }
     assert steps["all cones"].min() > 0.8 * steps["all cones"].max()
     # 0.02 is a difference that is just seen.
     assert all(found.min() > 0.02 for found in steps.values())
-    far = {name: np.linalg.norm(oklab(colours_over(9)[[4, 8]], eyes) @ [[1], [0], [0]]) for name, eyes in EYES.items()}
+    far = {
+        name: np.linalg.norm(oklab(colours_over(9)[[4, 8]], eyes) @ [[1], [0], [0]])
+        for name, eyes in EYES.items()
+    }
     assert min(far.values()) > 0.2, "yellow and red differ in lightness"
 
 
 def test_the_scale_is_shared_where_it_is_given():
-    image, grid, values = scene(), Grid(24, 20, 3, 4), np.linspace(0, 1, 30)
+    image = scene()
+    grid = Grid(24, 20, 3, 4)
+    values = np.linspace(0, 1, 30)
     np.testing.assert_array_equal(heat(image, values, grid, most=1.0), heat(image, values, grid))
-    np.testing.assert_array_equal(heat(image, values, grid, most=0.5), heat(image, np.minimum(values, 0.5), grid))
+    np.testing.assert_array_equal(
+        heat(image, values, grid, most=0.5), heat(image, np.minimum(values, 0.5), grid)
+    )
     assert (heat(image, values, grid, most=2.0) != heat(image, values, grid)).any()
 
 
 def test_the_outline_follows_the_flagged_region():
-    grid, image = Grid(24, 24, 1, 8), np.full((24, 24, 1), 128, dtype=np.uint8)
+    grid = Grid(24, 24, 1, 8)
+    image = np.full((24, 24, 1), 128, dtype=np.uint8)
     flags = np.isin(np.arange(9), [4, 5])  # the middle and its right neighbour, up to the edge
     dark = (heat(image, np.zeros(9), grid, outline=flags) == DARK).all(axis=-1)
     expected = np.zeros((24, 24), dtype=bool)
@@ -133,25 +161,35 @@ def test_the_outline_follows_the_flagged_region():
     expected[9:15, 9:23] = False
     np.testing.assert_array_equal(dark, expected)
     large = heat(image, np.zeros(9), grid, outline=flags, scale=4)
-    light, inside = (large == LIGHT).all(axis=-1), magnify(grid.spread(flags), 4)
+    light = (large == LIGHT).all(axis=-1)
+    inside = magnify(grid.spread(flags), 4)
     assert light.any()
     assert not light[inside].any()
     assert (large == DARK).all(axis=-1)[32, 32:96].all()
-    np.testing.assert_array_equal(heat(image, np.zeros(9), grid, outline=np.zeros(9)), np.full((24, 24, 3), 128))
+    np.testing.assert_array_equal(
+        heat(image, np.zeros(9), grid, outline=np.zeros(9)), np.full((24, 24, 3), 128)
+    )
 
 
 def test_an_enlarged_map_is_the_map_enlarged():
-    image, grid, values = scene(23, 19), Grid(23, 19, 3, 5), np.linspace(-1, 1, 20)
-    np.testing.assert_array_equal(heat(image, values, grid, scale=3)[::3, ::3], heat(image, values, grid))
+    image = scene(23, 19)
+    grid = Grid(23, 19, 3, 5)
+    values = np.linspace(-1, 1, 20)
+    np.testing.assert_array_equal(
+        heat(image, values, grid, scale=3)[::3, ::3], heat(image, values, grid)
+    )
     assert heat(image, values, grid, scale=3).shape == (69, 57, 3)
 
 
 def test_a_population_map_averages():
-    grid, rows = Grid(24, 20, 3, 4), np.random.default_rng(1).uniform(0, 1, (7, 30))
+    grid = Grid(24, 20, 3, 4)
+    rows = np.random.default_rng(1).uniform(0, 1, (7, 30))
     face = np.random.default_rng(2).uniform(0, 255, (24, 20, 3))
     shown = population_map(face, rows, grid)
     np.testing.assert_array_equal(shown, population_map(face, rows.mean(axis=0), grid))
-    np.testing.assert_array_equal(shown, heat(np.rint(face).astype(np.uint8), rows.mean(axis=0), grid))
+    np.testing.assert_array_equal(
+        shown, heat(np.rint(face).astype(np.uint8), rows.mean(axis=0), grid)
+    )
     assert (shown != population_map(face, rows[0], grid)).any()
 
 
@@ -169,21 +207,25 @@ def test_the_colour_bar_shows_the_colours_of_the_map():
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.floats(-1, 3), min_size=30, max_size=30), st.floats(0.1, 0.95))
 def test_the_strongest_are_the_fewest_that_have_a_share(values, share):
-    grid, leakage = Grid(24, 20, 3, 4), np.maximum(values, 0)
+    grid = Grid(24, 20, 3, 4)
+    leakage = np.maximum(values, 0)
     found = strongest(values, grid, share=share)
     if not leakage.any():
         assert not found.any()
         return
     total = leakage.sum()
     assert leakage[found].sum() >= share * total - 1e-9
-    assert leakage[found].sum() - leakage[found].min() <= share * total + 1e-9, "with one less they do not have it"
+    assert leakage[found].sum() - leakage[found].min() <= share * total + 1e-9, (
+        "with one less they do not have it"
+    )
     assert leakage[found].min() >= leakage[~found].max(initial=0)
 
 
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.booleans(), min_size=30, max_size=30), st.integers(1, 4))
 def test_a_veil_leaves_nothing_of_what_is_hidden_and_all_of_the_rest(hidden, scale):
-    grid, mask = Grid(24, 20, 3, 4), np.array(hidden)
+    grid = Grid(24, 20, 3, 4)
+    mask = np.array(hidden)
     one, other = (veil(scene(seed=seed), mask, grid, scale=scale) for seed in (0, 1))
     region = magnify(grid.spread(mask), scale)
     np.testing.assert_array_equal(one[region], other[region])
@@ -197,7 +239,9 @@ def test_words_for_what_is_hidden():
     grid = Grid(24, 22, 3, 4)  # the last column of patches is half as wide
     edge = np.arange(36) % 6 == 5
     words = describe_hidden(edge, grid)
-    assert words.startswith("6 of 36 patches are hidden, within rows 1 to 6 of 6 from the top, columns 6 to 6 of 6")
+    assert words.startswith(
+        "6 of 36 patches are hidden, within rows 1 to 6 of 6 from the top, columns 6 to 6 of 6"
+    )
     assert "90.9\u00a0% of the pixels are kept" in words, "pixels are counted, not patches"
     assert describe_hidden(np.arange(36) == 3, grid).startswith("1 of 36 patches is hidden")
     assert describe_hidden(np.zeros(36, dtype=bool), grid).startswith("None of 36")

@@ -1,4 +1,6 @@
-"""What is not hidden stays bit for bit; noise belongs to the pixel of an image, whatever it is released with."""
+"""What is not hidden stays bit for bit; noise belongs to the pixel of an image, whatever it is
+released with.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +24,12 @@ def _images(n: int = 6, grid: Grid = GRID) -> np.ndarray:
     return np.random.default_rng(3).integers(0, 256, shape, dtype=np.uint8)
 
 
-def _noised(pixels: np.ndarray, hidden: np.ndarray, ids: list[int], lam: float = 0.5, grid: Grid = GRID) -> np.ndarray:
-    return ImageMechanism(grid, "gaussian", lam).hide(pixels, hidden, noise=KeyedNoise(KEY), ids=ids)
+def _noised(
+    pixels: np.ndarray, hidden: np.ndarray, ids: list[int], lam: float = 0.5, grid: Grid = GRID
+) -> np.ndarray:
+    return ImageMechanism(grid, "gaussian", lam).hide(
+        pixels, hidden, noise=KeyedNoise(KEY), ids=ids
+    )
 
 
 @settings(max_examples=20, deadline=None)
@@ -52,7 +58,8 @@ def test_redaction_leaves_nothing_of_the_pixels() -> None:
 
 
 def test_noise_does_not_depend_on_batch_or_order() -> None:
-    pixels, ids = _images(), [5, 900, 3, 77, 21, 8]
+    pixels = _images()
+    ids = [5, 900, 3, 77, 21, 8]
     hidden = np.random.default_rng(1).random((6, len(GRID))) < 0.6
     whole = _noised(pixels, hidden, ids)
     turn = np.array([4, 0, 5, 2, 1, 3])
@@ -63,24 +70,32 @@ def test_noise_does_not_depend_on_batch_or_order() -> None:
 
 
 def test_noise_belongs_to_what_an_image_shows_and_not_to_its_name() -> None:
-    pixels, hidden = _images(), np.ones(len(GRID), dtype=bool)
-    mechanism, noise = ImageMechanism(GRID, "gaussian", 0.05), KeyedNoise(KEY)
+    pixels = _images()
+    hidden = np.ones(len(GRID), dtype=bool)
+    mechanism = ImageMechanism(GRID, "gaussian", 0.05)
+    noise = KeyedNoise(KEY)
     first = mechanism.hide(pixels, hidden, noise=noise)
     turn = np.array([4, 0, 5, 2, 1, 3])
     assert np.array_equal(mechanism.hide(pixels[turn], hidden, noise=noise), first[turn])
     twice = np.concatenate([pixels, pixels])
-    assert np.array_equal(mechanism.hide(twice, hidden, noise=noise), np.concatenate([first, first]))
+    assert np.array_equal(
+        mechanism.hide(twice, hidden, noise=noise), np.concatenate([first, first])
+    )
 
 
 @pytest.mark.parametrize("ids", [None, list(range(6))])
 def test_another_image_under_the_same_name_has_fresh_noise(ids) -> None:
     """With the noise of the name, two releases would show exactly by how much the images differ."""
-    pixels, hidden = np.full((6, 13, 10, 3), 120, dtype=np.uint8), np.ones(len(GRID), dtype=bool)
+    pixels = np.full((6, 13, 10, 3), 120, dtype=np.uint8)
+    hidden = np.ones(len(GRID), dtype=bool)
     pixels += np.arange(6, dtype=np.uint8)[:, None, None, None]
     changed = pixels.copy()
     changed[:, 0, 0, 0] += 40
-    mechanism, noise = ImageMechanism(GRID, "gaussian", 0.1), KeyedNoise(KEY)
-    before, after = (mechanism.hide(one, hidden, noise=noise, ids=ids).astype(float) for one in (pixels, changed))
+    mechanism = ImageMechanism(GRID, "gaussian", 0.1)
+    noise = KeyedNoise(KEY)
+    before, after = (
+        mechanism.hide(one, hidden, noise=noise, ids=ids).astype(float) for one in (pixels, changed)
+    )
     same = (before == after).mean()
     assert same < 0.05
     drawn = [(shown - one).ravel() for shown, one in ((before, pixels), (after, changed))]
@@ -88,7 +103,8 @@ def test_another_image_under_the_same_name_has_fresh_noise(ids) -> None:
 
 
 def test_a_pixel_is_noised_once_whatever_else_is_hidden() -> None:
-    pixels, ids = _images(), list(range(6))
+    pixels = _images()
+    ids = list(range(6))
     everything = _noised(pixels, np.ones(len(GRID), dtype=bool), ids)
     some = np.arange(len(GRID)) % 3 == 0
     other = Grid(13, 10, 3, 5)
@@ -103,14 +119,18 @@ def test_scales_have_independent_noise() -> None:
     grid = Grid(40, 40, 3, 40)
     pixels = np.full((4, 40, 40, 3), 128, dtype=np.uint8)
     hidden = np.ones(1, dtype=bool)
-    small, large = (_noised(pixels, hidden, list(range(4)), lam, grid).astype(float) - 128 for lam in (0.05, 0.1))
+    small, large = (
+        _noised(pixels, hidden, list(range(4)), lam, grid).astype(float) - 128
+        for lam in (0.05, 0.1)
+    )
     assert abs(np.corrcoef(small.ravel(), large.ravel())[0, 1]) < 0.03
     assert small.std() == pytest.approx(0.05 * 255, rel=0.03)
     assert large.std() == pytest.approx(0.1 * 255, rel=0.03)
 
 
 def test_noise_is_that_of_the_cipher() -> None:
-    pixels, hidden = _images(), np.ones(len(GRID), dtype=bool)
+    pixels = _images()
+    hidden = np.ones(len(GRID), dtype=bool)
     mechanism = ImageMechanism(GRID, "gaussian", 0.3)
     stream = KeyedNoise(KEY).derive(mechanism._label)
     numbers = KeyedNoise(KEY).content_ids((image.tobytes() for image in pixels), 6)
@@ -139,13 +159,30 @@ def test_config_round_trip() -> None:
         (lambda: ImageMechanism(GRID, "gaussian", 0.0), "lam must lie in"),
         (lambda: ImageMechanism(GRID, "redact", 1.0), "leave lam out"),
         (lambda: ImageMechanism(GRID, fill=300), "fill must be at least 0 and at most 255"),
-        (lambda: ImageMechanism(GRID).hide(_images().astype(float), np.ones(12, dtype=bool)), "must be bytes"),
-        (lambda: ImageMechanism(GRID).hide(_images()[:, :5], np.ones(12, dtype=bool)), "must be bytes of shape"),
-        (lambda: ImageMechanism(GRID).hide(_images(), np.ones(5, dtype=bool)), "mask must be booleans of shape"),
-        (lambda: ImageMechanism(GRID).hide(_images(), np.ones((2, 12), dtype=bool)), "one choice, or one per image"),
-        (lambda: _noised(_images(), np.ones(12, dtype=bool), [1, 1, 2, 3, 4, 5]), "ids repeats itself"),
         (
-            lambda: ImageMechanism(GRID, "gaussian", 1.0).hide(_images(), np.ones(12, dtype=bool), ids=range(6)),
+            lambda: ImageMechanism(GRID).hide(_images().astype(float), np.ones(12, dtype=bool)),
+            "must be bytes",
+        ),
+        (
+            lambda: ImageMechanism(GRID).hide(_images()[:, :5], np.ones(12, dtype=bool)),
+            "must be bytes of shape",
+        ),
+        (
+            lambda: ImageMechanism(GRID).hide(_images(), np.ones(5, dtype=bool)),
+            "mask must be booleans of shape",
+        ),
+        (
+            lambda: ImageMechanism(GRID).hide(_images(), np.ones((2, 12), dtype=bool)),
+            "one choice, or one per image",
+        ),
+        (
+            lambda: _noised(_images(), np.ones(12, dtype=bool), [1, 1, 2, 3, 4, 5]),
+            "ids repeats itself",
+        ),
+        (
+            lambda: ImageMechanism(GRID, "gaussian", 1.0).hide(
+                _images(), np.ones(12, dtype=bool), ids=range(6)
+            ),
             "need noise",
         ),
     ],

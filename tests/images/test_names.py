@@ -11,7 +11,14 @@ from scipy.stats import norm
 
 from lowtide.errors import LowtideError
 from lowtide.images.dataset import open_images
-from lowtide.images.names import _neighbours, mapping_text, names_tell, pair, read_mapping, shuffled_names
+from lowtide.images.names import (
+    _neighbours,
+    mapping_text,
+    names_tell,
+    pair,
+    read_mapping,
+    shuffled_names,
+)
 
 N = 400
 RNG = np.random.default_rng(11)
@@ -35,23 +42,48 @@ def test_the_order_of_genki():
         (NUMBERS, np.arange(N) // 10 % 2, "their neighbours"),
         (NUMBERS, np.arange(N) % 2, "their neighbours"),
         ([f"{code}/{row}.png" for row, code in enumerate(CODES)], CODES, "their order"),
-        ([f"x{row}_{'ab'[code]}.png" for row, code in enumerate(CODES)], CODES, "the words in them"),
-        ([f"{chr(97 + row % 26) * (1 + row // 26)}_{'ab'[c]}b.png" for row, c in enumerate(CODES)], CODES, "the words"),
-        ([f"x{row}.{'png' if code else 'jpg'}" for row, code in enumerate(CODES)], CODES, "the words in them"),
-        ([f"{row}_{code}_{row % 7}.jpg" for row, code in enumerate(CODES)], CODES, "number 2 in them"),
+        (
+            [f"x{row}_{'ab'[code]}.png" for row, code in enumerate(CODES)],
+            CODES,
+            "the words in them",
+        ),
+        (
+            [
+                f"{chr(97 + row % 26) * (1 + row // 26)}_{'ab'[c]}b.png"
+                for row, c in enumerate(CODES)
+            ],
+            CODES,
+            "the words",
+        ),
+        (
+            [f"x{row}.{'png' if code else 'jpg'}" for row, code in enumerate(CODES)],
+            CODES,
+            "the words in them",
+        ),
+        (
+            [f"{row}_{code}_{row % 7}.jpg" for row, code in enumerate(CODES)],
+            CODES,
+            "number 2 in them",
+        ),
         (
             [f"{row}_{(code * 5 + 2) % 3}.jpg" for row, code in enumerate(np.arange(N) % 3)],
             np.arange(N) % 3,
             "number 2",
         ),
-        ([f"x{row}.png" for row in range(N)], np.where(np.arange(N) < 200, "yes", "no"), "their order"),
+        (
+            [f"x{row}.png" for row in range(N)],
+            np.where(np.arange(N) < 200, "yes", "no"),
+            "their order",
+        ),
     ],
 )
 def test_names_that_reveal_the_secret_are_found(names, codes, how):
     check = names_tell(names, codes)
     assert check.tells
     assert how in " ".join(check.how)
-    order = np.random.default_rng(0).permutation(N)  # the same names with other people's secrets tell nothing
+    order = np.random.default_rng(0).permutation(
+        N
+    )  # the same names with other people's secrets tell nothing
     assert not names_tell(names, np.asarray(codes)[order]).tells
 
 
@@ -80,7 +112,12 @@ def test_names_are_not_flagged_for_a_constant_secret():
 @pytest.fixture
 def folder(tmp_path):
     for number in range(60):
-        path = tmp_path / "set" / ("no" if number < 30 else "yes") / f"{number}.{'png' if number % 2 else 'jpg'}"
+        path = (
+            tmp_path
+            / "set"
+            / ("no" if number < 30 else "yes")
+            / f"{number}.{'png' if number % 2 else 'jpg'}"
+        )
         path.parent.mkdir(parents=True, exist_ok=True)
         Image.new("L", (4, 4), number).save(path)
     return open_images(tmp_path / "set")
@@ -91,7 +128,9 @@ def test_new_names_reveal_nothing(folder):
     assert names_tell(folder.names, secret).tells
     names = shuffled_names(folder)
     assert len(set(names)) == 60
-    assert all(name.endswith(".png") and name[:6].isdigit() for name in names)  # formats were mixed, and may tell
+    assert all(
+        name.endswith(".png") and name[:6].isdigit() for name in names
+    )  # formats were mixed, and may tell
     assert not names_tell(names, secret).tells
 
 

@@ -1,4 +1,6 @@
-"""Planned small, released at full size: every image keeps its size, and what is hidden is hidden there, too."""
+"""Planned small, released at full size: every image keeps its size, and what is hidden is hidden
+there, too.
+"""
 
 from dataclasses import replace
 
@@ -24,14 +26,18 @@ SIZES = ((64, 64), (80, 64), (50, 71))
 
 
 def faces(folder, n=120, suffix=".png", sizes=SIZES, **options):
-    """Drawn faces of several sizes, in folders by whether they smile; the size does not depend on that."""
+    """Drawn faces of several sizes, in folders by whether they smile; the size does not depend on
+    that.
+    """
     world = drawn_faces(32)
     x, s = world.sample(n, 5)
     images = np.rint(255 * world.images(x)).astype(np.uint8)
     for row, (image, smile) in enumerate(zip(images, s, strict=True)):
         place = folder / ("smiling" if smile else "calm")
         place.mkdir(parents=True, exist_ok=True)
-        Image.fromarray(image).resize(sizes[row % len(sizes)]).save(place / f"{row:03}{suffix}", **options)
+        Image.fromarray(image).resize(sizes[row % len(sizes)]).save(
+            place / f"{row:03}{suffix}", **options
+        )
     return folder
 
 
@@ -74,7 +80,9 @@ def test_images_keep_their_sizes_and_every_pixel_that_is_shown(made):
         assert after.shape == before.shape
         height, width = before.shape[:2]
         seen.add((width, height))
-        row, column = ((2 * np.arange(side) + 1) * 16 // (2 * side) for side in (height, width))  # by their centres
+        row, column = (
+            (2 * np.arange(side) + 1) * 16 // (2 * side) for side in (height, width)
+        )  # by their centres
         mask = hidden[row[:, None], column]
         assert (after[mask] == 128).all()
         assert np.array_equal(after[~mask], before[~mask])
@@ -90,7 +98,13 @@ def test_an_audit_brings_both_to_the_size_of_the_plan(made):
     source, found, out, root = made
     with pytest.warns(LowtideNote):
         report = audit(
-            out.data, source, "label", plan=found, mapping=root / "names.csv", attackers=["edges"], progress=False
+            out.data,
+            source,
+            "label",
+            plan=found,
+            mapping=root / "names.csv",
+            attackers=["edges"],
+            progress=False,
         )
     assert report.attacks.retrained[0].accuracy.n > 20
 
@@ -107,24 +121,36 @@ def test_a_fill_at_full_size_depends_on_what_is_shown_there():
         shown = hide_native(image, frame, hidden, None, ImageMechanism(grid, fill=fill))
         assert np.array_equal(shown, fill_in(image[None], mask, fill)[0])
         other = np.where(mask[..., None], 255 - image, image)
-        assert np.array_equal(hide_native(other, frame, hidden, None, ImageMechanism(grid, fill=fill)), shown)
+        assert np.array_equal(
+            hide_native(other, frame, hidden, None, ImageMechanism(grid, fill=fill)), shown
+        )
 
 
 def test_noise_is_that_of_the_small_version_so_that_averages_do_not_take_it_away(made, tmp_path):
     source = faces(tmp_path / "faces", n=20, sizes=((64, 64),))
     found = hiding_by(made[1], kind="gaussian", lam=1.0)
-    out = release(source, found, tmp_path / "shared", mapping=tmp_path / "names.csv", progress=False)
+    out = release(
+        source, found, tmp_path / "shared", mapping=tmp_path / "names.csv", progress=False
+    )
     hidden = found.hider.mechanism.grid.spread(found.hider.policy.hidden)
-    shown = np.asarray(Image.open(next(out.data.rglob("*.png")))).reshape(16, 4, 16, 4, 3).swapaxes(1, 2)
+    shown = (
+        np.asarray(Image.open(next(out.data.rglob("*.png"))))
+        .reshape(16, 4, 16, 4, 3)
+        .swapaxes(1, 2)
+    )
     blocks = shown[hidden].reshape(hidden.sum(), 16, 3)
-    assert (blocks == blocks[:, :1]).all(), "every small pixel has one noise, and no detail of the image under it"
+    assert (blocks == blocks[:, :1]).all(), (
+        "every small pixel has one noise, and no detail of the image under it"
+    )
     assert shown[hidden].std() > 60
 
 
 def test_other_images_lend_their_detail_at_full_size(made, tmp_path):
     source = faces(tmp_path / "faces", n=30)
     found = hiding_by(made[1], fill="redraw")
-    out = release(source, found, tmp_path / "shared", mapping=tmp_path / "names.csv", progress=False)
+    out = release(
+        source, found, tmp_path / "shared", mapping=tmp_path / "names.csv", progress=False
+    )
     hidden = found.hider.mechanism.grid.spread(found.hider.policy.hidden)
     for before, after in pairs((source, found, out, tmp_path)):
         mask = hidden[Frame(before.shape[1::-1], hidden.shape).pixels()]
@@ -135,14 +161,19 @@ def test_other_images_lend_their_detail_at_full_size(made, tmp_path):
 def test_jpeg_files_keep_their_quality_and_sampling_and_lose_their_metadata(made, tmp_path):
     exif = Image.Exif()
     exif[0x010F] = "camera of a person"
-    source, found = faces(tmp_path / "faces", n=12, suffix=".jpg", quality=71, subsampling=2, exif=exif), made[1]
+    source = faces(tmp_path / "faces", n=12, suffix=".jpg", quality=71, subsampling=2, exif=exif)
+    found = made[1]
     assert b"camera of a person" in next(source.rglob("*.jpg")).read_bytes()
-    out = release(source, found, tmp_path / "shared", mapping=tmp_path / "names.csv", progress=False)
+    out = release(
+        source, found, tmp_path / "shared", mapping=tmp_path / "names.csv", progress=False
+    )
     first = next(out.data.rglob("*.jpg"))
     assert b"camera of a person" not in first.read_bytes()
     assert look(first).coding == look(next(source.rglob("*.jpg"))).coding
     assert look(first).coding.subsampling == 2
-    release(source, found, tmp_path / "other", mapping=tmp_path / "b.csv", quality=90, progress=False)
+    release(
+        source, found, tmp_path / "other", mapping=tmp_path / "b.csv", quality=90, progress=False
+    )
     other = next((tmp_path / "other").rglob("*.jpg"))
     assert look(other).coding != look(first).coding
     assert look(other).coding.subsampling == 0
@@ -181,7 +212,9 @@ def test_arrays_are_released_at_their_own_size(made, tmp_path):
     found = made[1]
     out = release(tmp_path / "faces.npz", found, tmp_path / "shared.npz", progress=False)
     shown = np.load(out.data)["images"]
-    mask = np.kron(found.hider.mechanism.grid.spread(found.hider.policy.hidden), np.ones((2, 2), bool))
+    mask = np.kron(
+        found.hider.mechanism.grid.spread(found.hider.policy.hidden), np.ones((2, 2), bool)
+    )
     assert np.array_equal(shown[:, ~mask], images[:, ~mask])
     assert (shown[:, mask] == 128).all()
     assert open_images(out.data).shape == (32, 32, 3)

@@ -1,4 +1,6 @@
-"""Drawn faces: the plan hides the mouth, where the secret is known to sit, and attackers lose what they had."""
+"""Drawn faces: the plan hides the mouth, where the secret is known to sit, and attackers lose what
+they had.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +15,12 @@ from lowtide import TIDE, Obfuscator, release
 from lowtide.attack.panel import attack
 from lowtide.disclose.card import ReleaseCard
 from lowtide.disclose.plan_file import Plan
+from lowtide.disclose.raw_past import RawPast
 from lowtide.disclose.saved import load_hider
 from lowtide.errors import LowtideError
 from lowtide.images.encoder import Grid, Stack
-from lowtide.images.mechanism import FixedPatches, PaperPatches, Released, all_flags
+from lowtide.images.mechanism import FixedPatches, Released, all_flags
+from lowtide.images.modality import IMAGES
 from lowtide.images.planner import ImageSettings, read_patches
 from lowtide.tables.settings import TableSettings
 from lowtide.worlds import drawn_faces
@@ -42,7 +46,9 @@ def fitted(faces: tuple[np.ndarray, np.ndarray]) -> Obfuscator:
 
 
 @pytest.fixture(scope="module")
-def noised(faces: tuple[np.ndarray, np.ndarray], tmp_path_factory: pytest.TempPathFactory) -> Obfuscator:
+def noised(
+    faces: tuple[np.ndarray, np.ndarray], tmp_path_factory: pytest.TempPathFactory
+) -> Obfuscator:
     key = tmp_path_factory.mktemp("keys") / "key"
     grey = faces[0].mean(axis=3).astype(np.uint8)[:200]
     obfuscator = Obfuscator(mechanism="gaussian", kept=0.75, settings=EDGES, key_file=str(key))
@@ -50,7 +56,8 @@ def noised(faces: tuple[np.ndarray, np.ndarray], tmp_path_factory: pytest.TempPa
 
 
 def test_the_plan_hides_the_mouth(fitted: Obfuscator) -> None:
-    plan, mouth = fitted.policy_, WORLD.leaking_patches()
+    plan = fitted.policy_
+    mouth = WORLD.leaking_patches()
     assert isinstance(plan, FixedPatches)
     assert mouth[plan.order[: mouth.sum()]].mean() >= 0.9
     assert plan.kept > 0.6
@@ -60,7 +67,9 @@ def test_the_plan_hides_the_mouth(fitted: Obfuscator) -> None:
 def test_attackers_read_the_clean_images_and_hardly_the_release(fitted: Obfuscator) -> None:
     images, s = _faces(500, 12)
     before = attack(images, s, attackers=ATTACKERS, progress=False).headline.information
-    after = attack(fitted.transform(images), s, attackers=ATTACKERS, progress=False).headline.information
+    after = attack(
+        fitted.transform(images), s, attackers=ATTACKERS, progress=False
+    ).headline.information
     assert before.low > 0.1
     assert after.low < 0.05
     assert after.value < 0.4 * before.value
@@ -77,8 +86,11 @@ def test_an_accuracy_on_the_card_never_exceeds_its_budget_without_the_word(
     limit: float, faces: tuple[np.ndarray, np.ndarray]
 ) -> None:
     small = faces[0][:200, ::2, ::2]
-    made = Obfuscator(budget=f"{limit:.0%}", settings=EDGES, progress=False).fit(small, faces[1][:200])
-    standing, read = made.card_.standing, made.check_.attacks.retrained[0].accuracy
+    made = Obfuscator(budget=f"{limit:.0%}", settings=EDGES, progress=False).fit(
+        small, faces[1][:200]
+    )
+    standing = made.card_.standing
+    read = made.check_.attacks.retrained[0].accuracy
     state = "exceeded" if read.low > limit else "kept" if read.high <= limit else "not shown"
     if made.check_.empty:
         state = "kept"
@@ -110,7 +122,9 @@ def test_the_curve_falls_and_every_share_has_its_shape(fitted: Obfuscator) -> No
         plan.at(1.5)
 
 
-def test_patches_that_are_not_hidden_stay(fitted: Obfuscator, faces: tuple[np.ndarray, np.ndarray]) -> None:
+def test_patches_that_are_not_hidden_stay(
+    fitted: Obfuscator, faces: tuple[np.ndarray, np.ndarray]
+) -> None:
     images = faces[0][:20]
     released = fitted.transform(images)
     mask = fitted.mechanism_.grid.spread(fitted.policy_.hidden)
@@ -126,6 +140,8 @@ def test_patches_that_are_not_hidden_stay(fitted: Obfuscator, faces: tuple[np.nd
 
 def test_the_card_describes_the_release_of_images(fitted: Obfuscator) -> None:
     card = fitted.card_
+    assert set(card.parameters["attackers not met"]) == set(IMAGES.attackers) - {"edges"}
+    assert "Not met: oriented gradients" in card.text()
     assert ReleaseCard.from_json(card.to_json()) == card
     assert card.rows == 400
     assert card.changed == pytest.approx(1 - fitted.policy_.kept)
@@ -134,12 +150,15 @@ def test_the_card_describes_the_release_of_images(fitted: Obfuscator) -> None:
     assert "smiling" not in card.text()
 
 
-def test_save_and_load(fitted: Obfuscator, faces: tuple[np.ndarray, np.ndarray], tmp_path: Path) -> None:
+def test_save_and_load(
+    fitted: Obfuscator, faces: tuple[np.ndarray, np.ndarray], tmp_path: Path
+) -> None:
     fitted.hider_.save(tmp_path / "plan")
     again = load_hider(tmp_path / "plan")
     assert np.array_equal(again.transform(faces[0]), fitted.transform(faces[0]))
     assert again.mechanism == fitted.mechanism_
-    plan, old = again.policy, fitted.policy_
+    plan = again.policy
+    old = fitted.policy_
     assert isinstance(plan, FixedPatches)
     for share in (0.9, 0.4):
         assert np.array_equal(plan.at(share).hidden, old.at(share).hidden)
@@ -152,7 +171,9 @@ def test_save_and_load(fitted: Obfuscator, faces: tuple[np.ndarray, np.ndarray],
         load_hider(tmp_path / "plan")
 
 
-def test_noise_is_the_same_in_any_batch(noised: Obfuscator, faces: tuple[np.ndarray, np.ndarray]) -> None:
+def test_noise_is_the_same_in_any_batch(
+    noised: Obfuscator, faces: tuple[np.ndarray, np.ndarray]
+) -> None:
     grey = faces[0].mean(axis=3).astype(np.uint8)[:10]
     names = [f"face{k}.png" for k in range(10)]
     released = noised.transform(grey, ids=names)
@@ -162,7 +183,9 @@ def test_noise_is_the_same_in_any_batch(noised: Obfuscator, faces: tuple[np.ndar
     assert 0.15 < changed <= 0.25
     again = noised.transform(Stack(grey[..., None]), ids=names).read(np.arange(10))
     assert np.array_equal(again[..., 0], released)
-    assert np.array_equal(noised.transform(grey[4:6]), noised.transform(grey)[4:6])  # without names, too
+    assert np.array_equal(
+        noised.transform(grey[4:6]), noised.transform(grey)[4:6]
+    )  # without names, too
     assert noised.card_.certificate.hidden_part is not None
     assert Path(noised.key_file).stat().st_mode & 0o077 == 0
 
@@ -171,7 +194,9 @@ def test_a_second_release_draws_the_same_noise_unless_fresh_noise_is_asked_for(
     noised: Obfuscator, faces: tuple[np.ndarray, np.ndarray], tmp_path: Path
 ) -> None:
     grey = faces[0].mean(axis=3).astype(np.uint8)[:10]
-    plan = Plan("images", "smile", {"resize": None, "grey": True, "kept": []}, noised.hider_).save(tmp_path / "plan")
+    plan = Plan("images", "smile", {"resize": None, "grey": True, "kept": []}, noised.hider_).save(
+        tmp_path / "plan"
+    )
     first, second = (release(grey, plan).data for _ in range(2))
     assert np.array_equal(first, second)
     other = release(grey, plan, fresh_noise=True).data
@@ -180,9 +205,16 @@ def test_a_second_release_draws_the_same_noise_unless_fresh_noise_is_asked_for(
         (tmp_path / folder).mkdir()
         for row, image in enumerate(grey):
             # The same name and another picture, and the same picture under another name.
-            Image.fromarray(image).save(tmp_path / folder / f"{row if folder == 'a' else 9 - row}.png")
-    outs = [release(tmp_path / folder, plan, tmp_path / f"{folder} released").data for folder in ("a", "b")]
-    shown = [np.stack([np.asarray(Image.open(out / f"{row}.png")) for row in range(10)]) for out in outs]
+            Image.fromarray(image).save(
+                tmp_path / folder / f"{row if folder == 'a' else 9 - row}.png"
+            )
+    outs = [
+        release(tmp_path / folder, plan, tmp_path / f"{folder} released").data
+        for folder in ("a", "b")
+    ]
+    shown = [
+        np.stack([np.asarray(Image.open(out / f"{row}.png")) for row in range(10)]) for out in outs
+    ]
     assert np.array_equal(shown[0], first)
     assert np.array_equal(shown[1][::-1], first)
 
@@ -193,31 +225,35 @@ def test_the_papers_rule_with_the_exact_density(faces: tuple[np.ndarray, np.ndar
             return WORLD.conditionals(x.reshape(len(x), -1) / 255)
 
     images = faces[0][:60]
-    nothing, some = np.zeros(64, dtype=bool), np.arange(64) == 5
-    flags = PaperPatches(Exact(), 0.5, nothing, some).flags(images)
+    nothing = np.zeros(64, dtype=bool)
+    some = np.arange(64) == 5
+    flags = RawPast(Exact(), 0.5, nothing, some).flags(images)
     assert flags.shape == (60, 64)
     assert flags[:, 5].all()
     mouth = WORLD.leaking_patches()
     assert flags[:, mouth].mean() > 5 * flags[:, ~mouth & ~some].mean()
     assert flags[:, mouth].any(axis=1).mean() > 0.5
-    assert not PaperPatches(Exact(), 0.5, ~nothing, nothing).flags(images).any()
-    assert all_flags(Stack(images), PaperPatches(Exact(), 9.0, nothing, nothing)).sum() == 0
+    assert not RawPast(Exact(), 0.5, ~nothing, nothing).flags(images).any()
+    assert all_flags(Stack(images), RawPast(Exact(), 9.0, nothing, nothing)).sum() == 0
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"policy": "plan"}, "policy must be one of 'fixed', 'redraw', 'sequential', 'paper', got 'plan'"),
+        ({"policy": "plan"}, "policy must be one of 'fixed', 'redraw', 'sequential', got 'plan'"),
         ({"mechanism": "blur"}, "mechanism must be one of"),
         ({"estimator": TIDE(0)}, "side of a patch must be at least 1"),
         ({"estimator": TIDE(40)}, "larger than the image"),
         ({"estimator": TIDE([0, 1])}, "side of their patches in pixels, such as 8; got list"),
         ({"kept": 1.2}, "kept must lie in"),
         ({"kept": 0.5, "budget": 0.1}, "not both"),
-        ({"policy": "paper", "budget": 0.1}, "keeps no budget"),
-        ({"policy": "paper", "kept": 0.5}, "keeps no share"),
+        ({"policy": "sequential", "past": "raw", "budget": 0.1}, "keeps no budget"),
+        ({"policy": "sequential", "past": "raw", "kept": 0.5}, "keeps no share"),
         ({"delta": 0.1}, "leave delta out"),
-        ({"settings": TableSettings()}, "settings of images must be a ImageSettings, got TableSettings"),
+        (
+            {"settings": TableSettings()},
+            "settings of images must be a ImageSettings, got TableSettings",
+        ),
         ({"lam": 1.0}, "leave lam out"),
         ({"epsilon": -1.0}, "epsilon must lie in"),
         ({"budget": "40%"}, "allow at least that much"),
@@ -230,7 +266,9 @@ def test_the_papers_rule_with_the_exact_density(faces: tuple[np.ndarray, np.ndar
         ({"random_state": -1}, "random_state must be at least 0"),
     ],
 )
-def test_bad_options(options: dict[str, Any], message: str, faces: tuple[np.ndarray, np.ndarray]) -> None:
+def test_bad_options(
+    options: dict[str, Any], message: str, faces: tuple[np.ndarray, np.ndarray]
+) -> None:
     with pytest.raises(LowtideError, match=message):
         Obfuscator(**options).fit(*faces)
 

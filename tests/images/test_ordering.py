@@ -1,4 +1,6 @@
-"""The order of hiding is that of an attacker who is retrained, in closed form, for every unit that is tried."""
+"""The order of hiding is that of an attacker who is retrained, in closed form, for every unit that
+is tried.
+"""
 
 from __future__ import annotations
 
@@ -61,15 +63,25 @@ def test_copies_do_not_excuse_each_other() -> None:
     assert set(order[:2]) == {3, 4}
     assert order[2] == 2
     # A rule that hides what is lost while all the rest is shown would hide 2 first.
-    alone = [_told(spread, np.arange(5)) - _told(spread, np.delete(np.arange(5), j)) for j in range(5)]
+    alone = [
+        _told(spread, np.arange(5)) - _told(spread, np.delete(np.arange(5), j)) for j in range(5)
+    ]
     assert int(np.argmax(alone)) == 2
 
 
 def test_area_counts_and_units_can_be_forced() -> None:
     spread = Spread(np.eye(3), np.array([[1.0], [1.1], [0.0]]), np.arange(3))
     unit = np.arange(3)
-    assert showing_order(spread, unit, np.array([1.0, 4.0, 1.0]), first=NONE, last=NONE) == [2, 1, 0]
-    assert showing_order(spread, unit, np.ones(3), first=np.array([1]), last=np.array([2])) == [1, 0, 2]
+    assert showing_order(spread, unit, np.array([1.0, 4.0, 1.0]), first=NONE, last=NONE) == [
+        2,
+        1,
+        0,
+    ]
+    assert showing_order(spread, unit, np.ones(3), first=np.array([1]), last=np.array([2])) == [
+        1,
+        0,
+        2,
+    ]
 
 
 def test_features_belong_to_their_places() -> None:
@@ -85,7 +97,9 @@ def test_features_belong_to_their_places() -> None:
     assert not changed[:, 8:].any()
     shades, coarse, fine = by_kind(before, 3)
     assert shades.shape[1] + fine.shape[1] == len(at_places(3))
-    assert placed(np.ones_like(before), 3).sum() == pytest.approx(shades.shape[1] + fine.shape[1] + coarse.shape[1])
+    assert placed(np.ones_like(before), 3).sum() == pytest.approx(
+        shades.shape[1] + fine.shape[1] + coarse.shape[1]
+    )
     with pytest.raises(LowtideError, match="1 channel"):
         by_kind(before, 1)
 
@@ -113,9 +127,14 @@ def test_units_join_what_lies_together(patch: int, mirror: bool) -> None:
 
 
 def test_what_noise_adds_by_chance_is_taken_off() -> None:
-    """Features that have nothing to do with the secret add to d² of few images, and nothing beyond chance."""
-    rng, s, n = np.random.default_rng(3), np.arange(60) % 2, 60
-    plain, beyond = [], []
+    """Features that have nothing to do with the secret add to d² of few images, and nothing beyond
+    chance.
+    """
+    rng = np.random.default_rng(3)
+    s = np.arange(60) % 2
+    n = 60
+    plain = []
+    beyond = []
     for _ in range(300):
         x = rng.standard_normal((n, 6))
         means = np.stack([x[s == k].mean(axis=0) for k in (0, 1)])
@@ -125,7 +144,9 @@ def test_what_noise_adds_by_chance_is_taken_off() -> None:
         between = (means - x.mean(axis=0)).T / scale[:, None] * np.sqrt(0.5)
         for found, chance in ((plain, 0.0), (beyond, 1 / n)):
             found.append(
-                _Shown(Spread(within, between, np.zeros(6, dtype=int), chance), np.zeros(1, dtype=int)).adds(0)
+                _Shown(
+                    Spread(within, between, np.zeros(6, dtype=int), chance), np.zeros(1, dtype=int)
+                ).adds(0)
             )
     error = np.std(plain) / np.sqrt(300)
     assert np.mean(plain) > 10 * error
@@ -135,10 +156,13 @@ def test_what_noise_adds_by_chance_is_taken_off() -> None:
 def test_a_plain_background_does_not_spoil_the_moments() -> None:
     """Where nearly all images are the same, rounding must not turn a variance negative."""
     rng = np.random.default_rng(2)
-    pixels, codes = np.full((300, 32, 32, 3), 204, dtype=np.uint8), np.arange(300) % 2
+    pixels = np.full((300, 32, 32, 3), 204, dtype=np.uint8)
+    codes = np.arange(300) % 2
     pixels[:, 8:24, 8:24] = rng.integers(0, 256, (300, 16, 16, 3))
     pixels[::50, 2, 3] += 1
-    data = Thumbnails(pixels, np.full_like(pixels, 128), codes, np.array([0.5, 0.5]), 1, np.arange(300))
+    data = Thumbnails(
+        pixels, np.full_like(pixels, 128), codes, np.array([0.5, 0.5]), 1, np.arange(300)
+    )
     within = PlaceNumbers.of(data, mirror=False).spread(np.arange(len(codes)), codes).within
     assert np.diag(within).min() > 0.99
     assert np.linalg.eigvalsh(within[::4, ::4])[0] > 0.9
@@ -146,24 +170,32 @@ def test_a_plain_background_does_not_spoil_the_moments() -> None:
 
 def test_moments_are_those_of_the_features() -> None:
     rng = np.random.default_rng(1)
-    pixels, codes = rng.integers(0, 256, (40, 16, 16, 1), dtype=np.uint8), np.arange(40) % 2
-    data = Thumbnails(pixels, np.full_like(pixels, 128), codes, np.array([0.5, 0.5]), 1, np.arange(len(codes)))
+    pixels = rng.integers(0, 256, (40, 16, 16, 1), dtype=np.uint8)
+    codes = np.arange(40) % 2
+    data = Thumbnails(
+        pixels, np.full_like(pixels, 128), codes, np.array([0.5, 0.5]), 1, np.arange(len(codes))
+    )
     spread = PlaceNumbers.of(data, mirror=False).spread(np.arange(len(codes)), codes)
     shades, _, fine = by_kind(edges_and_shades(to_input(pixels)).double().numpy(), 1)
     x = np.concatenate([shades, fine], axis=1)[:, :50]
     centred = x - np.stack([x[codes == k].mean(axis=0) for k in (0, 1)])[codes]
     assert np.allclose(spread.within[:50, :50] - np.eye(50), np.corrcoef(centred.T), atol=1e-3)
     gap = (x[codes == 1].mean(axis=0) - x[codes == 0].mean(axis=0)) / centred.std(axis=0)
-    assert np.allclose(spread.between[:50, 1] - spread.between[:50, 0], gap * np.sqrt(0.5), atol=1e-3)
+    assert np.allclose(
+        spread.between[:50, 1] - spread.between[:50, 0], gap * np.sqrt(0.5), atol=1e-3
+    )
 
 
 def test_orders_of_halves_are_averaged_where_images_are_enough() -> None:
     """Every image is in as many halves; of few images there is one order of all."""
     for n, halves in ((399, 1), (401, 6)):
-        pixels, codes = np.zeros((n, 4, 4, 1), dtype=np.uint8), np.arange(n) % 2
+        pixels = np.zeros((n, 4, 4, 1), dtype=np.uint8)
+        codes = np.arange(n) % 2
         data = Thumbnails(pixels, pixels, codes, np.array([0.5, 0.5]), 1, np.arange(n))
         none = np.zeros(4, dtype=bool)
-        found = PatchPlanner(data, Grid(4, 4, 1, 2), none, none, mirror=True, seed=0)._halves(np.arange(n))
+        found = PatchPlanner(data, Grid(4, 4, 1, 2), none, none, mirror=True, seed=0)._halves(
+            np.arange(n)
+        )
         assert len(found) == halves
         assert (np.bincount(np.concatenate(found), minlength=n) == max(1, halves // 2)).all()
         assert all(abs(codes[half].mean() - 0.5) < 0.01 for half in found)

@@ -1,4 +1,6 @@
-"""Real faces, where they are at hand: `LOWTIDE_DATA` names a folder of images, or one that holds such folders."""
+"""Real faces, where they are at hand: `LOWTIDE_DATA` names a folder of images, or one that holds
+such folders.
+"""
 
 import os
 from pathlib import Path
@@ -9,6 +11,7 @@ import pytest
 from lowtide.images.dataset import open_images
 from lowtide.images.names import names_tell
 from lowtide.images.writing import ImageWriter
+from paper import layouts
 
 GIVEN = os.environ.get("LOWTIDE_DATA")
 SETS = {"genki4k": ("smile", 4000, (64, 64, 3)), "celeba": ("Smiling", 5000, (218, 178, 3))}
@@ -21,7 +24,7 @@ def test_faces(name, tmp_path):
     if place is None:
         pytest.skip(f"$LOWTIDE_DATA does not hold {name}")
     secret, count, shape = SETS[name]
-    folder = open_images(place, strict=True)
+    folder = open_images(place, strict=True, listing=layouts.read(place))
     assert (len(folder), folder.shape) == (count, shape)
     assert set(folder.split) >= {"train", "test"}
     assert names_tell(folder.names, folder.column(secret)).tells == (name == "genki4k")

@@ -1,4 +1,6 @@
-"""The policy `redraw` on images: most are as they were, none has a hole, and the smile that is seen tells nothing."""
+"""The policy `redraw` on images: most are as they were, none has a hole, and the smile that is seen
+tells nothing.
+"""
 
 import csv
 from dataclasses import replace
@@ -20,13 +22,16 @@ from lowtide.images.region_donors import Looks, change_places
 from lowtide.images.regions import Region
 from lowtide.theory import redraw as theory
 
-N, SIDE = 260, 16
+N = 260
+SIDE = 16
 QUICK = {"steps": 40, "progress": False, "patch": 4}
 OTHER = KeyedNoise(b"k" * 32)
 
 
 def faces(n=N, seed=0):
-    """Grey noise of another brightness each; a bar below is the smile, mostly; a bar above is something else."""
+    """Grey noise of another brightness each; a bar below is the smile, mostly; a bar above is
+    something else.
+    """
     rng = np.random.default_rng([seed, 77])
     s, hat = rng.integers(0, 2, (2, n))
     shown = np.where(rng.random(n) < 0.9, s, 1 - s)
@@ -38,7 +43,9 @@ def faces(n=N, seed=0):
 
 def read_by_regression(pixels, s):
     flat = pixels.reshape(len(pixels), -1) / 255
-    return cross_val_score(LogisticRegression(), flat - flat.mean(axis=1, keepdims=True), s, cv=5).mean()
+    return cross_val_score(
+        LogisticRegression(), flat - flat.mean(axis=1, keepdims=True), s, cv=5
+    ).mean()
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +87,9 @@ def test_most_images_are_as_they_were_and_only_the_region_of_others_changes(made
     assert 0.5 < 1 - changed.mean() < 0.8
     assert not differs[:, ~region.mask].any()
     assert released.card.changed == pytest.approx(changed.mean() * region.share)
-    assert max(feature.hidden for feature in released.card.features) == pytest.approx(changed.mean())
+    assert max(feature.hidden for feature in released.card.features) == pytest.approx(
+        changed.mean()
+    )
 
 
 def test_every_region_is_shown_once(made):
@@ -98,7 +107,9 @@ def test_draws_belong_to_the_image_and_not_to_its_place(made, key, released, tmp
     assert (other.data != released.data).any()
 
 
-def test_a_saved_plan_releases_the_same_and_lists_no_value_of_the_secret(made, key, released, tmp_path):
+def test_a_saved_plan_releases_the_same_and_lists_no_value_of_the_secret(
+    made, key, released, tmp_path
+):
     x, s = faces()
     place = made.save(tmp_path / "plan.lowtide")
     again = release(x, Plan.load(place), secret=s, key_file=key)
@@ -118,7 +129,7 @@ def test_a_plan_releases_images_that_it_was_not_made_from(made, key):
 def test_the_card_says_in_words_what_a_reader_must_know(made):
     page = made.card.text()
     assert "of the reference images are as they were" in page
-    assert "nobody can tell which: do not use a single image as a fact about a person" in page
+    assert "an attacker can often guess: do not use a single image as a fact about a person" in page
     assert "independent of the secret" in page
     assert made.card.parameters["images as they were"] > 0.5
 
@@ -128,7 +139,9 @@ def test_a_budget_changes_fewer_images(made):
     strict = made.hider.policy
     loose = replace(strict, width=theory.half_width(0.3, 0.45))
     codes = strict.secret.read(s)
-    changed = [policy.release(Stack(x), codes, noise=OTHER).changed.mean() for policy in (loose, strict)]
+    changed = [
+        policy.release(Stack(x), codes, noise=OTHER).changed.mean() for policy in (loose, strict)
+    ]
     assert 0.02 < changed[0] < 0.8 * changed[1]
 
 
@@ -146,12 +159,16 @@ def test_a_folder_is_released_and_audited_from_the_command_line(made, tmp_path):
     common = ["--plan", str(place), "--out", str(tmp_path / "shared"), "--quiet"]
     done = run.invoke(app, ["release", str(tmp_path / "faces"), *common])
     assert done.exit_code == 0, done.output
-    found = audit(tmp_path / "shared", tmp_path / "faces", "mood", attackers=["edges"], progress=False)
+    found = audit(
+        tmp_path / "shared", tmp_path / "faces", "mood", attackers=["edges"], progress=False
+    )
     assert found.attacks.headline.accuracy.value < 0.7
     assert found.attacks.headline_clean.accuracy.value > 0.75
     assert 0.85 < 1 - found.change.share < 0.95
     (tmp_path / "faces" / "metadata.csv").unlink()
-    refused = run.invoke(app, ["release", str(tmp_path / "faces"), *common[:-2], str(tmp_path / "no"), "--quiet"])
+    refused = run.invoke(
+        app, ["release", str(tmp_path / "faces"), *common[:-2], str(tmp_path / "no"), "--quiet"]
+    )
     assert refused.exit_code == 2
     assert "has no label 'mood'" in " ".join(refused.output.split())
     assert "policy 'fixed'" in " ".join(refused.output.split())
@@ -160,9 +177,13 @@ def test_a_folder_is_released_and_audited_from_the_command_line(made, tmp_path):
 
 def test_images_without_a_known_secret_are_refused(made):
     x, s = faces()
-    with pytest.raises(LowtideError, match=r"give secret=\.\.\., one value per image .*policy 'fixed'"):
+    with pytest.raises(
+        LowtideError, match=r"give secret=\.\.\., one value per image .*policy 'fixed'"
+    ):
         release(x, made)
-    with pytest.raises(LowtideError, match="2 images have a secret that is missing, or that the reference"):
+    with pytest.raises(
+        LowtideError, match="2 images have a secret that is missing, or that the reference"
+    ):
         release(x, made, secret=["grim", None, *s[2:]])
     with pytest.raises(LowtideError, match="images"):
         release(x, made, secret=s[:-1])
@@ -173,7 +194,9 @@ def test_images_without_a_known_secret_are_refused(made):
 def test_what_redraw_cannot_do_is_refused_with_a_remedy():
     x, s = faces()
     rare = np.where(np.arange(N) < 7, "grim", s)
-    with pytest.raises(LowtideError, match="1 of the 3 classes of the secret have fewer than 10 images"):
+    with pytest.raises(
+        LowtideError, match="1 of the 3 classes of the secret have fewer than 10 images"
+    ):
         plan(x, rare, policy="redraw", **QUICK)
     with pytest.raises(LowtideError, match="leave mechanism out, or use policy='fixed'"):
         plan(x, s, policy="redraw", mechanism="gaussian", **QUICK)
@@ -187,7 +210,7 @@ def test_what_redraw_cannot_do_is_refused_with_a_remedy():
         plan(x, s, fill="paint", **QUICK)
 
 
-# ── filling in what `fixed` hides ────────────────────────────────────────────────────────────────────────────────────
+# ── filling in what `fixed` hides ─────────────────────────────────────────────────────────────────
 
 
 @pytest.fixture(scope="module")
@@ -203,7 +226,9 @@ def test_a_filled_region_shows_neither_a_hole_nor_what_was_hidden(filled):
     np.testing.assert_array_equal(shown[:, ~inside], x[:, ~inside])
     assert read_by_regression(x, s) > 0.8
     assert read_by_regression(shown, s) < 0.62
-    assert abs(shown[:, inside].mean(axis=(1, 2)) - x[:, inside].mean(axis=(1, 2))).mean() < 15, "brightness matches"
+    assert abs(shown[:, inside].mean(axis=(1, 2)) - x[:, inside].mean(axis=(1, 2))).mean() < 15, (
+        "brightness matches"
+    )
     assert filled.card_.parameters["fill"] == "redraw"
     assert "the average detail of 5 other images" in filled.card_.text()
 
@@ -235,7 +260,8 @@ def test_regions_change_places_at_the_size_of_each_image(made, key, tmp_path):
     (source / "metadata.csv").write_text("\n".join(lines))
     small = replace(made, layout={"resize": [16, 16], "grey": False, "kept": []})
     out = release(source, small, tmp_path / "shared", key_file=key, progress=False)
-    region, changed = made.hider.policy.region.mask, 0
+    region = made.hider.policy.region.mask
+    changed = 0
     for path in sorted(source.glob("*.png")):
         before, after = (np.asarray(Image.open(place / path.name)) for place in (source, out.data))
         assert after.shape == before.shape
@@ -247,7 +273,7 @@ def test_regions_change_places_at_the_size_of_each_image(made, key, tmp_path):
     assert out.card.changed == pytest.approx(changed / 80 * region.mean(), abs=1e-3)
 
 
-# ── regions ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── regions ───────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_a_region_is_smooth_and_has_about_the_size_of_its_patches():
@@ -271,11 +297,15 @@ def test_a_region_fits_at_its_border_whatever_the_brightness_of_the_lender():
     around = (40 + 3 * across)[None, ..., None].astype(np.uint8)
     lender = (200 - 2 * down)[None, ..., None].astype(np.uint8)
     composite = region.fill(around, region.detail(lender))
-    np.testing.assert_allclose(composite.astype(int), around, atol=4)  # both are ramps: nothing is added to a ramp
+    np.testing.assert_allclose(
+        composite.astype(int), around, atol=4
+    )  # both are ramps: nothing is added to a ramp
     np.testing.assert_array_equal(composite[:, ~mask], around[:, ~mask])
     spot = np.array(lender)
     spot[0, 20, 15] += 40
-    assert region.fill(around, region.detail(spot))[0, 20, 15, 0] - composite[0, 20, 15, 0] > 20, "of 40, by contrast"
+    assert region.fill(around, region.detail(spot))[0, 20, 15, 0] - composite[0, 20, 15, 0] > 20, (
+        "of 40, by contrast"
+    )
 
 
 def test_places_are_changed_by_weight_and_nobody_keeps_its_own():
@@ -293,15 +323,19 @@ def test_places_are_changed_by_weight_and_nobody_keeps_its_own():
 
 
 def test_a_reader_that_knows_what_was_changed_sees_through_images_that_say_the_opposite():
-    """Changed images have a mark and show the opposite of their class: only mark and bar together tell."""
+    """Changed images have a mark and show the opposite of their class: only mark and bar together
+    tell.
+    """
     rng = np.random.default_rng(3)
     n = 240
-    s, changed = rng.integers(0, 2, n), rng.random(n) < 0.5
+    s = rng.integers(0, 2, n)
+    changed = rng.random(n) < 0.5
     clean, shown = (rng.integers(60, 90, (n, SIDE, SIDE, 1)).astype(np.uint8) for _ in range(2))
     clean[:, 10:14, 3:13] += (60 * s).astype(np.uint8)[:, None, None, None]
     shown[:, 10:14, 3:13] += (60 * (s ^ changed)).astype(np.uint8)[:, None, None, None]
     shown[changed, 2:6, 3:13] += 60
-    fold, how = np.arange(n) % 3, {"mirror": False, "steps": 3, "seed": 0}
+    fold = np.arange(n) % 3
+    how = {"mirror": False, "steps": 3, "seed": 0}
     first, _ = fit_reader(clean.__getitem__, s, fold, **how)
     _, blind = fit_reader(shown.__getitem__, s, fold, **how)
     _, knowing = fit_reader(shown.__getitem__, s, fold, changed=changed, clean=first, **how)

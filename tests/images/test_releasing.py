@@ -1,4 +1,6 @@
-"""A release of a folder leaves damaged images out, however late they are found, and decodes the others once."""
+"""A release of a folder leaves damaged images out, however late they are found, and decodes the
+others once.
+"""
 
 import filecmp
 from dataclasses import replace
@@ -17,20 +19,24 @@ from lowtide.images.mechanism import FixedPatches, ImageMechanism
 from lowtide.images.names import read_mapping
 
 quietly = pytest.mark.filterwarnings("ignore::lowtide.errors.LowtideNote")
-IMAGES, BAD = 12, 7
+IMAGES = 12
+BAD = 7
 
 
 @pytest.fixture(scope="module")
 def plans(make_card):
     """Plans that paint over the lower half, and that add noise to it."""
     grid = Grid(16, 16, 3, 4)
-    hidden, none = np.arange(16) >= 8, np.zeros(16, bool)
+    hidden = np.arange(16) >= 8
+    none = np.zeros(16, bool)
     card = make_card(
         features=tuple(map(Feature, grid.features.names, hidden.astype(float).tolist())),
         certificate=certify_fixed(0.1, [0.5, 0.5], ratios=np.zeros(16), hidden=hidden),
         data_sha256=None,
     )
-    policy = FixedPatches(grid, hidden, np.argsort(~hidden, kind="stable"), none, none, (), np.zeros(16))
+    policy = FixedPatches(
+        grid, hidden, np.argsort(~hidden, kind="stable"), none, none, (), np.zeros(16)
+    )
     layout = {"resize": None, "grey": False, "kept": []}
     return {
         kind: Plan(
@@ -64,7 +70,10 @@ def sources(tmp_path):
             if name == "damaged" or row != BAD:
                 save(tmp_path / name / f"{row:02d}.png", row)
     damage(tmp_path / "damaged" / f"{BAD:02d}.png")
-    assert files.look(tmp_path / "damaged" / f"{BAD:02d}.png").size == (16, 16)  # so that only decoding finds it
+    assert files.look(tmp_path / "damaged" / f"{BAD:02d}.png").size == (
+        16,
+        16,
+    )  # so that only decoding finds it
     return tmp_path / "damaged", tmp_path / "whole"
 
 
@@ -76,10 +85,14 @@ def same(one, other):
 
 
 @pytest.mark.parametrize("batch", [3, 256])
-def test_an_image_that_turns_out_to_be_damaged_is_left_out(sources, plans, tmp_path, monkeypatch, batch):
+def test_an_image_that_turns_out_to_be_damaged_is_left_out(
+    sources, plans, tmp_path, monkeypatch, batch
+):
     monkeypatch.setattr(releasing, "BATCH", batch)
     damaged, whole = sources
-    with pytest.warns(UserWarning, match=rf"{BAD:02d}\.png is damaged or cut short.*starts again") as said:
+    with pytest.warns(
+        UserWarning, match=rf"{BAD:02d}\.png is damaged or cut short.*starts again"
+    ) as said:
         found = release(damaged, plans["redact"], tmp_path / "shared", progress=False)
     assert any("skipped: 1 damaged or cut short" in str(one.message) for one in said)
     with pytest.warns(UserWarning, match="colour images") as said:
@@ -138,7 +151,8 @@ def test_no_key_is_made_for_a_release_that_is_refused(sources, plans, tmp_path):
 @pytest.mark.parametrize(("kind", "looks"), [("redact", 0), ("gaussian", IMAGES - 1)])
 def test_images_that_are_whole_are_decoded_once(sources, plans, tmp_path, monkeypatch, kind, looks):
     """Before a key is made, every image is decoded one more time; without one, none is."""
-    decoded, plain = [], files._plain
+    decoded = []
+    plain = files._plain
     monkeypatch.setattr(files, "_plain", lambda image: decoded.append(1) or plain(image))
     release(sources[1], plans[kind], tmp_path / "shared", progress=False)
     assert len(decoded) == IMAGES - 1 + looks
@@ -154,7 +168,9 @@ def test_files_that_are_alike_share_what_is_known_of_them(sources):
 
 
 @quietly
-def test_an_image_that_changes_while_it_is_released_is_refused(sources, plans, tmp_path, monkeypatch):
+def test_an_image_that_changes_while_it_is_released_is_refused(
+    sources, plans, tmp_path, monkeypatch
+):
     """Damage is looked for twice at most: a third time would be without end."""
     decode = folder.decode
 

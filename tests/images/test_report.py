@@ -1,4 +1,6 @@
-"""The report of images: maps in place of names, averages that are marked, and no single image without its mark."""
+"""The report of images: maps in place of names, averages that are marked, and no single image
+without its mark.
+"""
 
 import base64
 import io
@@ -91,7 +93,10 @@ OF_A_TABLE = {"scan": a_scan_of_a_table(), "images": None, "audit": None, "kind"
 
 def a_curve():
     reading = Reading(around(0.1), around(0.6))
-    return (*(Point(np.arange(M) < k, 1 - k / M, reading) for k in range(M + 1)), Point(HIDDEN, 0.8, reading))
+    return (
+        *(Point(np.arange(M) < k, 1 - k / M, reading) for k in range(M + 1)),
+        Point(HIDDEN, 0.8, reading),
+    )
 
 
 def a_card(certificate, shares):
@@ -146,7 +151,11 @@ class Parsed(HTMLParser):
 
     def __init__(self, text):
         super().__init__()
-        self.section, self.images, self.words, self.tags, self.style = "", [], {}, [], False
+        self.section = ""
+        self.images = []
+        self.words = {}
+        self.tags = []
+        self.style = False
         self.feed(text)
 
     def handle_starttag(self, tag, attrs):
@@ -178,18 +187,41 @@ class Parsed(HTMLParser):
 
 class TestMaps:
     def test_sections(self, page):
-        audit = ("attacks", "learning", "divergence", "exposed", "measures", "every-attacker", "cells", "change")
-        expected = ("verdict", "review", "maps", "tradeoff", *audit, "samples", "exposed-rows", "reading")
+        audit = (
+            "attacks",
+            "learning",
+            "divergence",
+            "exposed",
+            "measures",
+            "every-attacker",
+            "cells",
+            "change",
+        )
+        expected = (
+            "verdict",
+            "review",
+            "maps",
+            "tradeoff",
+            *audit,
+            "samples",
+            "exposed-rows",
+            "reading",
+        )
         read = Parsed(page)
         assert read.sections() == expected
-        assert [attrs["href"] for tag, attrs in read.tags if tag == "a"] == [f"#{name}" for name in expected[1:]]
+        assert [attrs["href"] for tag, attrs in read.tags if tag == "a"] == [
+            f"#{name}" for name in expected[1:]
+        ]
 
     def test_the_images_are_the_maps(self, page):
         leaking, hidden = Parsed(page).pixels("maps")
-        outline, scale = strongest(TOLD, GRID, share=0.5), len(leaking) // 24
+        outline = strongest(TOLD, GRID, share=0.5)
+        scale = len(leaking) // 24
         assert 0 < outline.sum() < M
         np.testing.assert_array_equal(
-            leaking, population_map(scene(0), TOLD, GRID, outline=outline, scale=scale), "heat and outline"
+            leaking,
+            population_map(scene(0), TOLD, GRID, outline=outline, scale=scale),
+            "heat and outline",
         )
         np.testing.assert_array_equal(hidden, veil(scene(0), HIDDEN, GRID, scale=scale))
 
@@ -207,14 +239,23 @@ class TestMaps:
     def test_the_map_says_how_many_images_it_asked(self):
         few = Parsed(render(report_of("t", "smile", images=some_maps(asked=100)))).text
         assert "on 100 held-out images, over the average of 1,500 images" in few
-        assert "held-out images, over" not in Parsed(render(report_of("t", "smile", images=some_maps()))).text
+        assert (
+            "held-out images, over"
+            not in Parsed(render(report_of("t", "smile", images=some_maps()))).text
+        )
 
     def test_the_colour_bar_ends_at_the_most(self, page):
         assert f"{TOLD.max() / np.log(2):.2g} bits" in Parsed(page).text
         first, last = ramp(2).tolist()
-        style = next(attrs["style"] for _, attrs in Parsed(page).tags if attrs.get("class") == "colours")
-        assert style.index("rgb({} {} {})".format(*first)) < style.index("rgb({} {} {})".format(*last))
-        assert 'class="ramp"' not in render(report_of("t", "smile", images=some_maps(leakage=-np.ones(M))))
+        style = next(
+            attrs["style"] for _, attrs in Parsed(page).tags if attrs.get("class") == "colours"
+        )
+        assert style.index("rgb({} {} {})".format(*first)) < style.index(
+            "rgb({} {} {})".format(*last)
+        )
+        assert 'class="ramp"' not in render(
+            report_of("t", "smile", images=some_maps(leakage=-np.ones(M)))
+        )
 
     def test_a_report_of_images_lists_no_patches(self, page):
         assert not any(name in page for name in NAMES)
@@ -244,14 +285,29 @@ class TestMaps:
 
     def test_without_maps(self):
         bare = some_maps(leakage=None, hidden=None)
-        assert Parsed(render(report_of("t", "smile", images=bare))).sections() == ("verdict", "reading")
+        assert Parsed(render(report_of("t", "smile", images=bare))).sections() == (
+            "verdict",
+            "reading",
+        )
         read = Parsed(render(report_of("t", "smile", a_scan(), images=bare)))
         assert read.sections() == ("verdict", "maps", "reading")
         assert "patches carry nine tenths of it." in read.text
 
     def test_a_scan_of_images(self):
         found = ImageScan(
-            around(0.4), GRID, TOLD, TOLD, TOLD, TOLD, (500, 100), scene(0), 1700, 2, 0.5, float(np.log(2)), None
+            around(0.4),
+            GRID,
+            TOLD,
+            TOLD,
+            TOLD,
+            TOLD,
+            (500, 100),
+            scene(0),
+            1700,
+            2,
+            0.5,
+            float(np.log(2)),
+            None,
         )
         read = Parsed(render(report_of("t", "smile", found, images=some_maps(hidden=None))))
         assert "An image tells 0.577" in read.words["verdict"]
@@ -259,7 +315,10 @@ class TestMaps:
         assert "of the 1.000 bits there are to know" in read.text
         alone = Parsed(render(report_of("t", "smile", found)))
         assert len(alone.pixels("maps")) == 1, "a scan has its own map"
-        assert "its order-free share) on 100 held-out images, over the average of 1,700 images" in alone.text
+        assert (
+            "its order-free share) on 100 held-out images, over the average of 1,700 images"
+            in alone.text
+        )
 
     def test_a_card_without_an_estimate_does_not_borrow_one_from_planning(self):
         certificate = certify_fixed(0.2, [0.5, 0.5], ratios=[0.3] * M, hidden=list(HIDDEN))
@@ -268,37 +327,50 @@ class TestMaps:
         curve = (Point(HIDDEN, 0.7, reading), Point(np.zeros(M, dtype=bool), 1.0, reading))
         plan = {"curve": curve, "features": NAMES, "chosen": HIDDEN, "images": some_maps()}
         with_one = Parsed(render(report_of("t", "smile", card=card, **plan))).words["verdict"]
-        without = Parsed(render(report_of("t", "smile", card=replace(card, leakage=None), **plan))).words["verdict"]
+        without = Parsed(
+            render(report_of("t", "smile", card=replace(card, leakage=None), **plan))
+        ).words["verdict"]
         assert "Estimated leakage, release 0.0721 bits" in " ".join(with_one.split())
         assert "Estimated leakage none" in " ".join(without.split())
         assert "nothing was estimated" in without
 
     def test_a_card_counts_patches(self):
-        planned = a_card(certify_fixed(0.2, [0.5, 0.5], ratios=[0.3] * M, hidden=list(HIDDEN)), HIDDEN)
+        planned = a_card(
+            certify_fixed(0.2, [0.5, 0.5], ratios=[0.3] * M, hidden=list(HIDDEN)), HIDDEN
+        )
         words = Parsed(render(report_of("t", "smile", card=planned, images=some_maps()))).text
         assert f"Hidden for everybody {HIDDEN.sum()} of 30 patches" in words
         assert "Images 1,200" in words
         assert f"released as it is ({(~HIDDEN).sum()} patches)." in words
         partly = a_card(certify_sequential(0.1, [0.5, 0.5], features=M), HIDDEN / 4)
-        words = Parsed(render(report_of("t", "smile", card=partly, images=some_maps(hidden=None)))).text
+        words = Parsed(
+            render(report_of("t", "smile", card=partly, images=some_maps(hidden=None)))
+        ).text
         assert f"Hidden in some images {HIDDEN.sum()} of 30 patches" in words
         assert "Patch by patch" in words
 
 
 class TestWhoMayReadIt:
     def test_an_average_image_is_publishable_only_of_many_images(self):
-        enough, few = (report_of("t", "s", images=some_maps(images=n)) for n in (FEWEST_IMAGES, FEWEST_IMAGES - 1))
+        enough, few = (
+            report_of("t", "s", images=some_maps(images=n))
+            for n in (FEWEST_IMAGES, FEWEST_IMAGES - 1)
+        )
         assert (enough.marks["maps"].safe, few.marks["maps"].safe) == (True, False)
         assert 'class="mark inside"' in render(few)
         assert 'class="mark inside"' not in render(enough)
         assert FEWEST_IMAGES > FEWEST
 
     def test_numbers_beside_an_average_need_many_images(self):
-        few, enough = (report_of("t", "s", a_scan(n), images=some_maps()) for n in (FEWEST - 1, FEWEST))
+        few, enough = (
+            report_of("t", "s", a_scan(n), images=some_maps()) for n in (FEWEST - 1, FEWEST)
+        )
         assert (few.marks["maps"].safe, enough.marks["maps"].safe) == (False, True)
 
     def test_few_images_leave_traces_in_their_average(self):
-        """Who has an image asks how far the average leans towards it, compared with the average of all."""
+        """Who has an image asks how far the average leans towards it, compared with the average of
+        all.
+        """
 
         def told_apart(n):
             x = np.random.default_rng(3).normal(size=(2 * n, 300))
@@ -315,13 +387,20 @@ class TestWhoMayReadIt:
         assert "samples" not in report_of("t", "s", images=some_maps()).marks
 
     def test_single_images_are_marked_as_private(self, parts, page):
-        read, samples = Parsed(page), [image for _, row in parts["images"].samples for image in row]
+        read = Parsed(page)
+        samples = [image for _, row in parts["images"].samples for image in row]
         shown = read.pixels("samples")
         assert len(shown) == len(samples) == 6
         assert all(np.array_equal(one, other) for one, other in zip(shown, samples, strict=True))
         assert {section for section, _ in read.images} == {"maps", "samples"}
-        section = page[page.index('<section id="samples"') : page.index('<section id="exposed-rows"')]
-        assert section.index('class="mark inside"') < section.index(f"{UNSAFE}.</strong>") < section.index("<img")
+        section = page[
+            page.index('<section id="samples"') : page.index('<section id="exposed-rows"')
+        ]
+        assert (
+            section.index('class="mark inside"')
+            < section.index(f"{UNSAFE}.</strong>")
+            < section.index("<img")
+        )
         rows = section.split("<h3>")[1:]
         assert len(rows) == 2
         assert all(row.index(UNSAFE) < row.index("<img") for row in rows)
@@ -337,17 +416,25 @@ class TestWhoMayReadIt:
 
 class TestHarmless:
     def test_the_page_loads_no_other_file(self, page):
-        assert not re.search(r"https?://|@import|javascript:|<script", page.replace("http://www.w3.org/", ""))
+        assert not re.search(
+            r"https?://|@import|javascript:|<script", page.replace("http://www.w3.org/", "")
+        )
         read = Parsed(page)
         loaded = [attrs["src"] for _, attrs in read.tags if "src" in attrs]
         assert len(loaded) == 8
-        assert all(re.fullmatch(r"data:image/png;base64,[A-Za-z0-9+/=]+", address) for address in loaded)
+        assert all(
+            re.fullmatch(r"data:image/png;base64,[A-Za-z0-9+/=]+", address) for address in loaded
+        )
         assert not {"link", "iframe", "object"} & {tag for tag, _ in read.tags}
         assert not any("srcset" in attrs for _, attrs in read.tags)
 
-    @pytest.mark.parametrize("evil", ['"><img src=x onerror=alert(1)>', "{{ 7 * 7 }}", "x\x00\n\u202ey"])
+    @pytest.mark.parametrize(
+        "evil", ['"><img src=x onerror=alert(1)>', "{{ 7 * 7 }}", "x\x00\n\u202ey"]
+    )
     def test_labels_and_meanings_are_text(self, evil):
-        text = render(report_of(evil, evil, images=some_maps(meaning=evil, samples=((evil, (scene(1),)),))))
+        text = render(
+            report_of(evil, evil, images=some_maps(meaning=evil, samples=((evil, (scene(1),)),)))
+        )
         read = Parsed(text)
         assert len(read.images) == 3
         assert not any(name.startswith("on") for _, attrs in read.tags for name in attrs)
@@ -367,20 +454,36 @@ class TestHarmless:
         many = tuple(scene(seed) for seed in range(12))
         long = some_maps(samples=(("W" * 90, many), ("年" * 60, many)), meaning="a_long_word_" * 20)
         pages = [page, render(report_of(**{**parts, "images": long}))]
-        assert widths([(text, width) for text in pages for width in (390, 1280)]) == [390, 1280, 390, 1280]
+        assert widths([(text, width) for text in pages for width in (390, 1280)]) == [
+            390,
+            1280,
+            390,
+            1280,
+        ]
 
 
 class TestFiles:
     def test_maps_are_written_and_single_images_marked(self, report, tmp_path):
         written = write_report(report, tmp_path / "r.html", figures=tmp_path / "figures")
-        charts = ["tradeoff.svg", "attacks.svg", "learning.svg", "divergence.svg", "exposed.svg", "every-attacker.svg"]
+        charts = [
+            "tradeoff.svg",
+            "attacks.svg",
+            "learning.svg",
+            "divergence.svg",
+            "exposed.svg",
+            "every-attacker.svg",
+        ]
         names = ["map.png", "hidden.png", *charts, "samples.png"]
         assert [path.name for path in written[1:]] == names
         assert {path.name for path in (tmp_path / "figures").iterdir()} == set(names)
-        leakage = {path.name: Image.open(path).text["Description"] for path in written[1:] if path.suffix == ".png"}
-        assert leakage["samples.png"].startswith(UNSAFE)
-        assert UNSAFE not in leakage["map.png"] + leakage["hidden.png"]
-        assert describe(TOLD, GRID) in leakage["map.png"]
+        descriptions = {
+            path.name: Image.open(path).text["Description"]
+            for path in written[1:]
+            if path.suffix == ".png"
+        }
+        assert descriptions["samples.png"].startswith(UNSAFE)
+        assert UNSAFE not in descriptions["map.png"] + descriptions["hidden.png"]
+        assert describe(TOLD, GRID) in descriptions["map.png"]
 
     def test_averages_of_few_say_so(self, tmp_path):
         few = report_of("t", "smile", images=some_maps(images=FEWEST_IMAGES - 1))
@@ -414,4 +517,6 @@ class TestRefuses:
         with pytest.raises(LowtideError, match="different patches"):
             report_of("t", "s", features=NAMES, chosen=~HIDDEN, images=some_maps())
         with pytest.raises(LowtideError, match="the images have 30 patches"):
-            report_of("t", "s", features=NAMES[:2], chosen=HIDDEN[:2], images=some_maps(hidden=None))
+            report_of(
+                "t", "s", features=NAMES[:2], chosen=HIDDEN[:2], images=some_maps(hidden=None)
+            )

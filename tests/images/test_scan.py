@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from lowtide import worlds
-from lowtide.density.tide import TIDE
+from lowtide.estimate.tide import TIDE
 from lowtide.images import scan as scanning
 from lowtide.images.scan import scan_images
 
@@ -25,7 +25,12 @@ def scanned(images, s, monkeypatch):
 def test_a_scan_states_what_its_readers_read_together_and_no_more_than_there_is(faces, monkeypatch):
     found = scanned(*faces, monkeypatch)
     alone = {name: one.value for name, one in found.readers.items()}
-    assert list(alone) == ["the density of patches", "edges", "oriented gradients", "local patterns"]
+    assert list(alone) == [
+        "the density of patches",
+        "edges",
+        "oriented gradients",
+        "local patterns",
+    ]
     assert found.information.value > max(alone.values()) - 0.03
     assert found.information.low < WORLD.information() < found.information.high
     assert found.information.n == 150
@@ -42,6 +47,7 @@ def test_a_scan_reads_nothing_of_a_secret_that_images_do_not_tell(faces, monkeyp
 
 def test_a_class_too_rare_for_attackers_is_read_by_the_density_alone():
     rng = np.random.default_rng(3)
-    images, s = rng.integers(0, 255, (30, 8, 8, 1), dtype=np.uint8), (np.arange(30) < 4).astype(int)
+    images = rng.integers(0, 255, (30, 8, 8, 1), dtype=np.uint8)
+    s = (np.arange(30) < 4).astype(int)
     found = scan_images(images, s, estimator=TIDE(8, max_steps=4, progress=False, random_state=0))
     assert list(found.readers) == ["the density of patches"]

@@ -11,7 +11,8 @@ from lowtide.images.mechanism import ImageMechanism
 from lowtide.images.planner import ImageSettings
 from lowtide.images.problem import SequentialPatches
 
-SIDE, PATCH = 16, 8
+SIDE = 16
+PATCH = 8
 
 
 def faces(n, seed):
@@ -26,11 +27,15 @@ def faces(n, seed):
 
 @pytest.fixture(scope="module")
 def fitted():
-    """More than 10 s: five networks or so for the raw images, as many for the half disclosed; 40 steps are too few."""
+    """More than 10 s: five networks or so for the raw images, as many for the half disclosed; 40
+    steps are too few.
+    """
     images, s = faces(300, seed=1)
     tide = TIDE(PATCH, max_steps=60, folds=2, progress=False)
     settings = ImageSettings(attackers=("edges",))
-    return Obfuscator(tide, "sequential", epsilon=0.3, settings=settings, progress=False).fit(images, s)
+    return Obfuscator(tide, "sequential", epsilon=0.3, settings=settings, progress=False).fit(
+        images, s
+    )
 
 
 def one_by_one(policy, image):
@@ -39,7 +44,9 @@ def one_by_one(policy, image):
     hidden = np.zeros((1, m), dtype=bool)
     for j in range(m):
         shown = policy.mechanism.hide(image[None], hidden)
-        step = np.abs(policy.density.prefixes(shown)[0, j + 1] - policy.density.prefixes(shown)[0, j]).max()
+        step = np.abs(
+            policy.density.prefixes(shown)[0, j + 1] - policy.density.prefixes(shown)[0, j]
+        ).max()
         hidden[0, j] = step > policy.epsilon
     return hidden[0]
 
@@ -53,7 +60,9 @@ def test_whole_passes_and_single_steps_hide_the_same_patches(fitted):
 
 
 def test_sequential_policy_hides_a_copy_of_the_secret_too(fitted):
-    """The left half of the mouth and its copy at the right: after hiding one, the other is news again."""
+    """The left half of the mouth and its copy at the right: after hiding one, the other is news
+    again.
+    """
     images, _ = faces(200, seed=3)
     flags = fitted.flags(images)
     assert flags[:, :2].mean() < 0.1

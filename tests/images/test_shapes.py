@@ -1,4 +1,6 @@
-"""Shapes that a plan may hide: closed forms agree with their definitions, and the best one wins on held-out images."""
+"""Shapes that a plan may hide: closed forms agree with their definitions, and the best one wins on
+held-out images.
+"""
 
 import numpy as np
 import pytest
@@ -19,12 +21,15 @@ from lowtide.images.shapes import (
     hiding,
 )
 
-SIDE, N = 32, 240
+SIDE = 32
+N = 240
 RANK = np.arange(CELLS**2, dtype=float).reshape(CELLS, CELLS)
 
 
 def faces(seed=0):
-    """Noise, and a disc in the lower middle that is brighter in one class, with a wave whose phase only tells pairs."""
+    """Noise, and a disc in the lower middle that is brighter in one class, with a wave whose phase
+    only tells pairs.
+    """
     rng = np.random.default_rng(seed)
     s = rng.integers(0, 2, N)
     x = rng.integers(90, 130, (N, SIDE, SIDE, 1)).astype(np.uint8)
@@ -60,7 +65,9 @@ def test_families_are_nested_and_have_the_share_they_are_asked_for(mirror):
 
 def test_boxes_and_ellipses_are_what_they_are_called():
     grid = Grid(64, 64, 1, 1)
-    box = next(f for f in families(RANK, mirror=True) if f.kind == "box" and "1 times as wide" in f.name)
+    box = next(
+        f for f in families(RANK, mirror=True) if f.kind == "box" and "1 times as wide" in f.name
+    )
     hidden = hiding(box.order(grid, np.arange(len(grid))), grid, 0.9).reshape(64, 64)
     rows, columns = (np.flatnonzero(hidden.any(axis=axis)) for axis in (1, 0))
     inside = hidden[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1]
@@ -71,7 +78,8 @@ def test_boxes_and_ellipses_are_what_they_are_called():
 def test_a_blend_hides_first_what_the_order_and_the_shapes_hide_early():
     every = families(RANK, mirror=True)
     shapes = [place for place, one in enumerate(every) if one.kind == "ellipse"][:2]
-    grid, before = Grid(64, 64, 1, 4), np.arange(CELLS**2)
+    grid = Grid(64, 64, 1, 4)
+    before = np.arange(CELLS**2)
     assert blended(every, (3,)) is every[3]
     mixed = blended(every, (0, *shapes))
     assert "greedy order, blended with the best 2" in mixed.name
@@ -83,14 +91,19 @@ def test_a_blend_hides_first_what_the_order_and_the_shapes_hide_early():
 
 
 def test_the_linear_attacker_of_a_share_is_the_one_that_is_fitted_to_what_is_shown(data):
-    """The Cholesky factor in the order of showing gives the attacker that a fit on the shown features alone gives."""
+    """The Cholesky factor in the order of showing gives the attacker that a fit on the shown
+    features alone gives.
+    """
     small, _ = data
     reader = LinearReader(small, learning(small), mirror=False)
     family = families(RANK, mirror=False)[0]
     told = reader.read(family, (0.75,))[0]
-    shown = np.flatnonzero(np.tile(np.arange(CELLS**2) >= CELLS**2 // 4, len(reader._between) // CELLS**2))
+    shown = np.flatnonzero(
+        np.tile(np.arange(CELLS**2) >= CELLS**2 // 4, len(reader._between) // CELLS**2)
+    )
     weights = np.linalg.solve(reader._within[np.ix_(shown, shown)], reader._between[shown])
-    scores, codes = reader._asked[:, shown] @ weights, small.codes[~learning(small)]
+    scores = reader._asked[:, shown] @ weights
+    codes = small.codes[~learning(small)]
     line = scores[:, 1] - scores[:, 0]
     means = np.array([line[codes == k].mean() for k in (0, 1)])
     shares = np.bincount(codes) / len(codes)
@@ -100,15 +113,22 @@ def test_the_linear_attacker_of_a_share_is_the_one_that_is_fitted_to_what_is_sho
 
 def test_leaving_one_out_in_closed_form_is_leaving_one_out(data):
     small, _ = data
-    few = Thumbnails(small.raw[:40], small.standins[:40], small.codes[:40], small.prior, 1, np.arange(40))
+    few = Thumbnails(
+        small.raw[:40], small.standins[:40], small.codes[:40], small.prior, 1, np.arange(40)
+    )
     seen = []
     for row in (3, 17):
         changed = np.array(few.codes)
         changed[row] = 1 - changed[row]
         asked = np.arange(40) != row
-        # What is said of all others may change with the class of this one; what is said of itself may not.
+        # What is said of all others may change with the class of this one; what is said of itself
+        # may not.
         first, other = (
-            KernelReader(Thumbnails(few.raw, few.standins, codes, few.prior, 1, few.rows), asked, mirror=False)
+            KernelReader(
+                Thumbnails(few.raw, few.standins, codes, few.prior, 1, few.rows),
+                asked,
+                mirror=False,
+            )
             for codes in (few.codes, changed)
         )
         nothing = np.zeros((SIDE, SIDE), dtype=bool)
@@ -118,7 +138,8 @@ def test_leaving_one_out_in_closed_form_is_leaving_one_out(data):
 
 def test_the_shape_that_covers_the_secret_is_chosen_and_others_are_read(data):
     small, disc = data
-    grid, learnt = Grid(SIDE, SIDE, 1, 2), learning(data[0])
+    grid = Grid(SIDE, SIDE, 1, 2)
+    learnt = learning(data[0])
     wrong = np.arange(len(grid))  # an order that hides the upper lines first
     every = families(RANK, mirror=True)
     every = [*every[:2], *(one for one in every if "70% down" in one.name)]
@@ -134,13 +155,17 @@ def test_the_shape_that_covers_the_secret_is_chosen_and_others_are_read(data):
 
 
 def test_a_plan_has_a_shape_for_every_share_and_keeps_it_when_it_is_saved(tmp_path):
-    """Enough images to choose from; the order alone knows nothing, since planning starts from what it is given."""
+    """Enough images to choose from; the order alone knows nothing, since planning starts from what
+    it is given.
+    """
     rng = np.random.default_rng(1)
     s = rng.integers(0, 2, 720)
     x = rng.integers(90, 130, (720, 16, 16, 1)).astype(np.uint8)
     x[:, 10:14, 4:12] += (25 * s).astype(np.uint8)[:, None, None, None]
     settings = ImageSettings(attackers=("edges",))
-    made = Obfuscator(TIDE(2), kept=0.8, hide=[0], keep=[63], settings=settings, progress=False).fit(x, s)
+    made = Obfuscator(
+        TIDE(2), kept=0.8, hide=[0], keep=[63], settings=settings, progress=False
+    ).fit(x, s)
     plan = made.policy_
     assert tuple(shape.kept for shape in plan.shapes) == KNOTS
     for share in (0.95, 0.8, 0.4):
@@ -154,4 +179,6 @@ def test_a_plan_has_a_shape_for_every_share_and_keeps_it_when_it_is_saved(tmp_pa
     again = load_hider(tmp_path / "plan").policy
     for share in (0.95, 0.8, 0.4):
         assert np.array_equal(again.at(share).hidden, plan.at(share).hidden)
-    assert all(np.array_equal(a.hidden, b.hidden) for a, b in zip(again.curve, plan.curve, strict=True))
+    assert all(
+        np.array_equal(a.hidden, b.hidden) for a, b in zip(again.curve, plan.curve, strict=True)
+    )

@@ -45,10 +45,28 @@ def declared(shape, kind="|u1"):
         ({"images": declared((1_000_000, 100_000, 1000))}, "damaged"),
         ({"images": declared((2**62, 8, 8))}, "damaged"),
         ({"images": declared((-1, 8, 8))}, "damaged"),
-        ({"images": saved(np.zeros((40, 8, 8), np.uint8)), "label": declared((10**11,))}, "damaged"),
-        ({"images": saved(np.zeros((40, 8, 8), np.uint8)), "label": declared((40,), "<U1000000")}, "damaged"),
-        ({"images": saved(np.zeros((40, 8, 8), np.uint8)), "label": declared((40,), "|O")}, "Python objects"),
-        ({"images": saved(np.zeros((40, 8, 8), np.uint8)), "label": saved(np.array([b"\xff"] * 40))}, "neither"),
+        (
+            {"images": saved(np.zeros((40, 8, 8), np.uint8)), "label": declared((10**11,))},
+            "damaged",
+        ),
+        (
+            {
+                "images": saved(np.zeros((40, 8, 8), np.uint8)),
+                "label": declared((40,), "<U1000000"),
+            },
+            "damaged",
+        ),
+        (
+            {"images": saved(np.zeros((40, 8, 8), np.uint8)), "label": declared((40,), "|O")},
+            "Python objects",
+        ),
+        (
+            {
+                "images": saved(np.zeros((40, 8, 8), np.uint8)),
+                "label": saved(np.array([b"\xff"] * 40)),
+            },
+            "neither",
+        ),
         ({"images": b"\x93NUMPY\x01\x00\x10\x00" + b"(" * 16}, "damaged"),
         ({"images": b"hello"}, "damaged"),
     ],
@@ -60,7 +78,10 @@ def test_headers_that_say_more_than_the_file_holds_are_refused(members, said, tm
 
 def test_a_small_archive_of_huge_images_is_not_unpacked(tmp_path):
     path = tmp_path / "bomb.npz"
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as packed, packed.open("images.npy", "w") as file:
+    with (
+        zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as packed,
+        packed.open("images.npy", "w") as file,
+    ):
         file.write(declared((8, 2048, 2048)))
         for _ in range(32):
             file.write(bytes(1 << 20))

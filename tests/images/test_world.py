@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from lowtide.density.artefact import Density
+from lowtide.estimate.density import Density
 from lowtide.images.convnets import ImageCritic
 from lowtide.images.encoder import Grid, ImageEncoder, Stack
 from lowtide.images.training import Schedule, TrainingImages, train_causal
@@ -21,7 +21,8 @@ def pixels(world, x):
 
 @pytest.fixture(scope="module")
 def answers():
-    """True and estimated conditionals (n, m, |S|) of fresh faces, and those of a network that was hardly trained.
+    """True and estimated conditionals (n, m, |S|) of fresh faces, and those of a network that was
+    hardly trained.
 
     The slow part is 200 steps of a network on faces of 32 × 32 pixels.
     """
@@ -36,7 +37,9 @@ def answers():
     def estimate(steps):
         schedule = Schedule(steps, 48, rate=1e-2, varied=False)
         net = train_causal(album, np.arange(len(codes)), schedule, seed=3, tick=lambda: None)
-        density = Density(classes, grid.features, ImageCritic(grid, 2, [net], []), TRIM, ImageEncoder(grid))
+        density = Density(
+            classes, grid.features, ImageCritic(grid, 2, [net], []), TRIM, ImageEncoder(grid)
+        )
         return density.conditionals(pixels(world, fresh))
 
     torch.set_num_threads(1)
@@ -62,7 +65,8 @@ def test_conditional_densities_agree_with_the_truth(answers):
 
 def test_the_patches_that_leak_most_are_those_that_do(answers):
     truth, found, _ = answers
-    leakage, leaks = population(found), population(truth)
+    leakage = population(found)
+    leaks = population(truth)
     # Where the truth says more than 0.1 nat: an eye, and the first patch of the mouth.
     region = leaks > 0.1
     assert leakage.argmax() == leaks.argmax()

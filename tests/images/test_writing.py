@@ -1,4 +1,6 @@
-"""A release of images has the same paths, sizes and pixels, no secret, and appears whole or not at all."""
+"""A release of images has the same paths, sizes and pixels, no secret, and appears whole or not at
+all.
+"""
 
 import stat
 
@@ -44,30 +46,12 @@ def metadata(root, suffixes=("png", "webp", "bmp", "tif", "png"), form="csv"):
         rows = "".join(f"{name},{row % 2},0{row}\n" for row, name in enumerate(names))
         (root / "metadata.csv").write_text("file_name,smile,zip\n" + rows)
     else:
-        rows = "".join(f'{{"file_name": "{n}", "smile": {i % 2}, "zip": "0{i}"}}\n' for i, n in enumerate(names))
+        rows = "".join(
+            f'{{"file_name": "{n}", "smile": {i % 2}, "zip": "0{i}"}}\n'
+            for i, n in enumerate(names)
+        )
         (root / "metadata.jsonl").write_text(rows)
     (root / "notes.md").write_text(RAW)
-    return open_images(root)
-
-
-def genki(root, n=6):
-    for row in range(n):
-        image(root / "files" / f"file{row + 1:04}.png")
-    (root / "labels.txt").write_text("".join(f"{int(row < 3)} 0.{row} -0.25 0.001\n" for row in range(n)))
-    (root / "split.csv").write_text("file,split\n" + "".join(f"file{r + 1:04}.png,p{r % 2}\n" for r in range(n)))
-    return open_images(root)
-
-
-def celeba(root, suffix, n=6):
-    names = [f"{row + 1:06}.png" for row in range(n)]
-    for name in names:
-        image(root / "img_align_celeba" / name)
-    comma, head = ("," if suffix == "csv" else " "), "image_id," if suffix == "csv" else f"{n}\n"
-    rows = "".join(comma.join([name, str(1 - 2 * (r % 2)), "1"]) + "\n" for r, name in enumerate(names))
-    (root / f"list_attr_celeba.{suffix}").write_text(f"{head}Smiling{comma}Male\n{rows}")
-    head = "image_id,partition\n" if suffix == "csv" else ""
-    rows = "".join(f"{name}{comma}{row % 3}\n" for row, name in enumerate(names))
-    (root / f"list_eval_partition.{suffix}").write_text(head + rows)
     return open_images(root)
 
 
@@ -80,19 +64,18 @@ def classes(root, n=6):
 def npz(root, n=6):
     root.mkdir(parents=True)
     images = RNG.integers(0, 256, (n, *SIZE), dtype=np.uint8)
-    np.savez(root / "faces.npz", X=images, smile=np.arange(n) // 3, word=np.array(list("abcdef")[:n]))
+    np.savez(
+        root / "faces.npz", X=images, smile=np.arange(n) // 3, word=np.array(list("abcdef")[:n])
+    )
     return open_images(root / "faces.npz")
 
 
 LAYOUTS = [
     (metadata, "smile"),
     (lambda root: metadata(root, form="jsonl"), "smile"),
-    (genki, "smile"),
-    (lambda root: celeba(root, "txt"), "Smiling"),
-    (lambda root: celeba(root, "csv"), "Smiling"),
     (npz, "smile"),
 ]
-IDS = ["metadata.csv", "metadata.jsonl", "genki", "celeba.txt", "celeba.csv", "npz"]
+IDS = ["metadata.csv", "metadata.jsonl", "npz"]
 
 
 def target_of(source, tmp_path, name="out"):
@@ -108,15 +91,24 @@ def test_paths_pixels_and_labels_stay_and_the_secret_goes(tmp_path, make, secret
     assert set(release.columns) == set(source.columns) - {secret}
     for name in release.columns:
         np.testing.assert_array_equal(release.column(name), source.column(name))
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["in", target_of(source, tmp_path).name]
-    assert not any(RAW.encode() in path.read_bytes() for path in (tmp_path / "out").rglob("*") if path.is_file())
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "in",
+        target_of(source, tmp_path).name,
+    ]
+    assert not any(
+        RAW.encode() in path.read_bytes()
+        for path in (tmp_path / "out").rglob("*")
+        if path.is_file()
+    )
 
 
 @pytest.mark.parametrize(("make", "secret"), LAYOUTS, ids=IDS)
 def test_new_names_are_paired_by_the_private_list(tmp_path, make, secret):
     source = make(tmp_path / "in")
     private = tmp_path / "private.csv"
-    release = copy(source, target_of(source, tmp_path), drop=secret, rename=True, mapping=private, seed=4)
+    release = copy(
+        source, target_of(source, tmp_path), drop=secret, rename=True, mapping=private, seed=4
+    )
     assert stat.S_IMODE(private.stat().st_mode) == 0o600
     rows, places = pair(release, source, mapping=private)
     assert rows.tolist() == list(range(len(source)))
@@ -136,9 +128,11 @@ def test_a_folder_per_class_that_is_the_secret(tmp_path):
     release = copy(source, tmp_path / "out", drop="label", mapping=private)
     assert (release.layout, release.columns) == ("metadata", ())
     assert release.names == tuple(f"{number:06}.png" for number in range(1, 21))
-    leakage = b"".join(path.read_bytes() for path in (tmp_path / "out").glob("*.csv"))
-    assert b"yes" not in leakage
-    assert len({path.stat().st_mtime_ns for path in (tmp_path / "out").glob("*.png")}) == 1  # times tell no order
+    lists = b"".join(path.read_bytes() for path in (tmp_path / "out").glob("*.csv"))
+    assert b"yes" not in lists
+    assert (
+        len({path.stat().st_mtime_ns for path in (tmp_path / "out").glob("*.png")}) == 1
+    )  # times tell no order
     _, places = pair(release, source, mapping=private)
     np.testing.assert_array_equal(everything(release), source.read(places))
     assert set(read_mapping(private).values()) == set(source.names)
@@ -146,20 +140,18 @@ def test_a_folder_per_class_that_is_the_secret(tmp_path):
 
 def test_a_folder_per_class_that_is_not_the_secret(tmp_path):
     source = classes(tmp_path / "in")
+    rows = "".join(f"{name},p{number % 2}\n" for number, name in enumerate(source.names))
+    (tmp_path / "in" / "split.csv").write_text("file,split\n" + rows)
+    source = open_images(tmp_path / "in")
     release = copy(source, tmp_path / "out")
     assert release.names == source.names
+    assert release.split.tolist() == source.split.tolist()
     assert release.column("label").tolist() == source.column("label").tolist()
 
 
 def test_a_secret_that_is_the_only_label_is_removed(tmp_path):
-    source = celeba(tmp_path / "in", "txt")
-    release = copy(source, tmp_path / "out", drop=["Smiling", "Male", "split"])
-    assert (release.layout, release.columns, release.names) == ("celeba", (), source.names)
-    source = genki(tmp_path / "in1")
-    release = copy(source, tmp_path / "out1", drop=source.columns)
-    assert (release.layout, release.columns, release.names) == ("genki", (), source.names)
-    source = metadata(tmp_path / "in2")
-    release = copy(source, tmp_path / "out2", drop=["smile", "zip"])
+    source = metadata(tmp_path / "in")
+    release = copy(source, tmp_path / "out", drop=["smile", "zip"])
     assert (release.layout, release.columns, release.names) == ("metadata", (), source.names)
 
 
@@ -243,7 +235,9 @@ def test_metadata_of_files_is_not_copied(tmp_path):
         with Image.open(tmp_path / "out" / name) as opened:
             assert 0x8825 not in opened.getexif()
             assert not {"exif", "comment", "icc_profile", "xmp"} & set(opened.info)
-    np.testing.assert_array_equal(release.read(np.arange(1, 4)), source.read(np.arange(1, 4)))  # upright, too
+    np.testing.assert_array_equal(
+        release.read(np.arange(1, 4)), source.read(np.arange(1, 4))
+    )  # upright, too
 
 
 @pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
@@ -252,7 +246,9 @@ def test_an_exception_leaves_nothing_behind(tmp_path, make, error):
     source = make(tmp_path / "in")
 
     def interrupted():
-        with ImageWriter(target_of(source, tmp_path), source, rename=True, mapping=tmp_path / "private.csv") as writer:
+        with ImageWriter(
+            target_of(source, tmp_path), source, rename=True, mapping=tmp_path / "private.csv"
+        ) as writer:
             writer.write(np.arange(len(source)), everything(source))
             raise error("stop")
 
@@ -305,7 +301,10 @@ def test_bad_target_folders_are_refused(tmp_path):
         ImageWriter(tmp_path / "out.npz", source)
     with pytest.raises(LowtideError, match=r"must be an \.npz file"):
         ImageWriter(tmp_path / "out", npz(tmp_path / "arrays"))
-    with pytest.raises(LowtideError, match=r"cannot write .*No such file"), ImageWriter(tmp_path / "x" / "y", source):
+    with (
+        pytest.raises(LowtideError, match=r"cannot write .*No such file"),
+        ImageWriter(tmp_path / "x" / "y", source),
+    ):
         pass
     (tmp_path / "empty").mkdir()
     assert len(copy(source, tmp_path / "empty")) == 5
@@ -346,14 +345,15 @@ def test_a_target_that_is_taken_meanwhile_is_left_alone(tmp_path):
 
 
 def test_a_hidden_patch_changes_only_itself(tmp_path):
-    source = genki(tmp_path / "in")
+    source = metadata(tmp_path / "in")
     with ImageWriter(tmp_path / "out", source, drop="smile") as writer:
         for start in (0, 3):
-            index = np.arange(start, start + 3)
+            index = np.arange(start, min(start + 3, len(source)))
             pixels = source.read(index)
             pixels[:, :2, :2] = 128
             writer.write(index, pixels)
-    before, after = everything(source), everything(open_images(tmp_path / "out"))
+    before = everything(source)
+    after = everything(open_images(tmp_path / "out"))
     assert np.all(after[:, :2, :2] == 128)
     after[:, :2, :2] = before[:, :2, :2]
     np.testing.assert_array_equal(after, before)

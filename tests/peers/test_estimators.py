@@ -14,10 +14,13 @@ from lowtide.errors import LowtideError
 from lowtide.interface import Estimate
 from peers.estimators import Classifier, Kernel, Neighbours, PlugIn, Ratio
 
-VECTOR, CLASSES = {"secret": "vector"}, {"secret": "classes"}
+VECTOR = {"secret": "vector"}
+CLASSES = {"secret": "classes"}
 ALL = [PlugIn, Kernel, Ratio, Neighbours, Classifier]
 every = pytest.mark.parametrize("make", ALL, ids=lambda make: make.__name__)
-normalised = pytest.mark.parametrize("make", [Kernel, Ratio, Neighbours, Classifier], ids=lambda make: make.__name__)
+normalised = pytest.mark.parametrize(
+    "make", [Kernel, Ratio, Neighbours, Classifier], ids=lambda make: make.__name__
+)
 
 
 def split(world, seed=0, train=2100, test=900):
@@ -122,12 +125,15 @@ class TestPairs:
     def test_the_relative_ratio_is_undone(self, alpha):
         ratio = np.exp(np.linspace(-4.9, 4.9, 11))
         relative = ratio / (alpha * ratio + 1 - alpha)
-        np.testing.assert_allclose(Ratio(alpha=alpha)._log_ratio(relative), np.log(ratio), atol=1e-12)
+        np.testing.assert_allclose(
+            Ratio(alpha=alpha)._log_ratio(relative), np.log(ratio), atol=1e-12
+        )
 
 
 class TestClasses:
     @pytest.mark.parametrize(
-        ("make", "most"), [(PlugIn, 0.12), (Kernel, 0.06), (Ratio, 0.06), (Neighbours, 0.1), (Classifier, 0.12)]
+        ("make", "most"),
+        [(PlugIn, 0.12), (Kernel, 0.06), (Ratio, 0.06), (Neighbours, 0.1), (Classifier, 0.12)],
     )
     def test_a_shift_in_one_dimension(self, make, most):
         error, nothing = class_errors(make, worlds.shifted_gaussian(2))
@@ -135,7 +141,9 @@ class TestClasses:
 
     @pytest.mark.parametrize("make", [Ratio, Neighbours, Classifier])
     def test_a_shift_of_some_coordinates_and_rare_class(self, make):
-        error, nothing = class_errors(make, worlds.shifted_gaussian(2, dimension=10, moved=3, prior=[0.8, 0.2]))
+        error, nothing = class_errors(
+            make, worlds.shifted_gaussian(2, dimension=10, moved=3, prior=[0.8, 0.2])
+        )
         assert error < 0.6 * nothing
 
     @normalised
@@ -154,13 +162,17 @@ class TestClasses:
     def test_information_of_dependent_classes(self, make):
         world = worlds.shifted_gaussian(3, shift=1.5)
         x, s, x_test, s_test = split(world)
-        assert make().fit(x, s).information(x_test, s_test).value == pytest.approx(world.information(), abs=0.1)
+        assert make().fit(x, s).information(x_test, s_test).value == pytest.approx(
+            world.information(), abs=0.1
+        )
 
     @normalised
     def test_the_posterior_sums_to_one(self, make):
         x, s, x_test, _ = split(worlds.shifted_gaussian(3, dimension=2), train=300, test=100)
         model = quick(make, trim=50.0).fit(x, s)
-        np.testing.assert_allclose(np.exp(model.density(x_test)) @ model.secret_.prior, 1.0, atol=1e-9)
+        np.testing.assert_allclose(
+            np.exp(model.density(x_test)) @ model.secret_.prior, 1.0, atol=1e-9
+        )
 
     @every
     def test_string_labels_in_sorted_order(self, make):
@@ -199,7 +211,9 @@ class TestCitizenship:
         far = np.array([[1e6, -1e6], [0.0, 0.0], [50.0, 3.0]])
         model = quick(make, trim=0.5).fit(x, s)
         for rows in (x[:50], far):
-            density = model.density(rows) if kind == "classes" else model.density(rows, s[: len(rows)])
+            density = (
+                model.density(rows) if kind == "classes" else model.density(rows, s[: len(rows)])
+            )
             assert np.isfinite(density).all()
             assert np.abs(density).max() <= 0.5
 
@@ -224,7 +238,12 @@ class TestCitizenship:
         narrow = quick(make).fit(x, s).density(x_test)
         np.testing.assert_allclose(quick(make).fit(wide, s).density(wide_test), narrow, atol=1e-3)
         assert np.abs(narrow).max() > 0.3
-        assert np.abs(quick(make).fit(np.ones((60, 2)), np.arange(60) % 2).density(np.ones((3, 2)))).max() < 0.05
+        assert (
+            np.abs(
+                quick(make).fit(np.ones((60, 2)), np.arange(60) % 2).density(np.ones((3, 2)))
+            ).max()
+            < 0.05
+        )
         with_secret = quick(make).fit(wide, x).density(wide_test, x_test)
         assert np.isfinite(with_secret).all()
 
@@ -256,7 +275,8 @@ class TestBadInput:
     @every
     def test_rows(self, make):
         rng = np.random.default_rng(0)
-        x, s = rng.standard_normal((40, 2)), np.arange(40) % 2
+        x = rng.standard_normal((40, 2))
+        s = np.arange(40) % 2
         model = quick(make)
         with pytest.raises(NotFittedError):
             model.density(x)
@@ -271,7 +291,9 @@ class TestBadInput:
         with pytest.raises(LowtideError, match="single row"):
             model.fit(x, ["a"] * 39 + ["b"])
         model.fit(x, s)
-        with pytest.raises(LowtideError, match=f"X has 1 features, but {make.__name__} is expecting 2"):
+        with pytest.raises(
+            LowtideError, match=f"X has 1 features, but {make.__name__} is expecting 2"
+        ):
             model.density(x[:, :1])
         with pytest.raises(LowtideError, match="call it without S"):
             model.density(x, s)
@@ -281,7 +303,8 @@ class TestBadInput:
     @every
     def test_pairs(self, make):
         rng = np.random.default_rng(0)
-        x, s = rng.standard_normal((40, 2)), rng.standard_normal((40, 2))
+        x = rng.standard_normal((40, 2))
+        s = rng.standard_normal((40, 2))
         model = quick(make).fit(x, s)
         with pytest.raises(LowtideError, match=r"call density\(X, S\)"):
             model.density(x)

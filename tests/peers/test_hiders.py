@@ -33,7 +33,9 @@ def shifted():
 
 @pytest.fixture(scope="module")
 def crossed():
-    """A secret with a linear and a nonlinear part: the shift of column 3 and the signs of columns 1 and 2."""
+    """A secret with a linear and a nonlinear part: the shift of column 3 and the signs of columns 1
+    and 2.
+    """
     x, s = gaussian_xor(3, flip=0.05).sample(3000, seed=2)
     x[:, 2] += 1.5 * s
     return x, s
@@ -107,14 +109,19 @@ def test_mutual_information_hides_the_columns_that_leak_and_random_features_othe
     np.testing.assert_array_equal(ranked.rows[:, 2:], x[:, 2:])
     assert accuracy(boosted(), x, s) > 0.75
     assert accuracy(boosted(), ranked.rows, s) < 0.57
-    hidden = {tuple(np.ptp(RandomFeatures(seed=k).release(x, s, strength=2).rows, axis=0) == 0) for k in range(8)}
+    hidden = {
+        tuple(np.ptp(RandomFeatures(seed=k).release(x, s, strength=2).rows, axis=0) == 0)
+        for k in range(8)
+    }
     assert len(hidden) > 2
     assert all(sum(columns) == 2 for columns in hidden)
 
 
 def test_mutual_information_looks_at_one_feature_at_a_time_and_misses_an_exclusive_or():
     x, s = gaussian_xor(6, flip=0.0).sample(1500, seed=5)
-    leaking = np.concatenate([x, (s + np.random.default_rng(6).normal(0, 2, len(s)))[:, None]], axis=1)
+    leaking = np.concatenate(
+        [x, (s + np.random.default_rng(6).normal(0, 2, len(s)))[:, None]], axis=1
+    )
     assert np.ptp(MutualInformation().release(leaking, s, strength=1).rows[:, 6]) == 0
     counted = np.concatenate([np.round(x), s[:, None]], axis=1)
     assert np.ptp(MutualInformation().release(counted, s, strength=1).rows[:, 6]) == 0
@@ -174,7 +181,9 @@ def test_half_a_strength_is_half_the_way(shifted):
     ids=["fairlearn", "leace"],
 )
 def test_names_the_extra_when_a_package_is_absent(rival, package, shifted, monkeypatch):
-    for module in [name for name in sys.modules if name.split(".")[0] in ("fairlearn", "concept_erasure")]:
+    for module in [
+        name for name in sys.modules if name.split(".")[0] in ("fairlearn", "concept_erasure")
+    ]:
         monkeypatch.delitem(sys.modules, module)
     monkeypatch.setitem(sys.modules, "fairlearn", None)
     monkeypatch.setitem(sys.modules, "concept_erasure", None)
@@ -191,7 +200,11 @@ def test_names_the_extra_when_a_package_is_absent(rival, package, shifted, monke
         (MutualInformation(), -1, "at least 0"),
         (CorrelationRemover(), 1.1, r"strength must lie in \[0, 1\]"),
         (Leace(), float("nan"), "NaN"),
-        (RandomFeatures(features=Features(np.array([0, 1]), ("a", "b"))), 1, "features speak of 2 columns"),
+        (
+            RandomFeatures(features=Features(np.array([0, 1]), ("a", "b"))),
+            1,
+            "features speak of 2 columns",
+        ),
     ],
 )
 def test_refuses_strengths_it_cannot_mean(rival, strength, message, shifted):
@@ -220,7 +233,9 @@ def test_refuses_rows_where_rivals_do_not_apply(x, s, message):
 def test_refuses_other_columns_and_missing_or_new_secrets_when_applied(shifted):
     x, s = shifted
     fitted = CorrelationRemover().fit(x, s, strength=1.0)
-    with pytest.raises(LowtideError, match="x has 3 columns, but correlation remover was fitted on 4"):
+    with pytest.raises(
+        LowtideError, match="x has 3 columns, but correlation remover was fitted on 4"
+    ):
         fitted.apply(x[:, :3], s)
     with pytest.raises(LowtideError, match="changes a row by its secret"):
         fitted.apply(x)

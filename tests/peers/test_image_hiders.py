@@ -1,4 +1,6 @@
-"""Hiding by hand: what each rival changes, what it leaves, that batches do not matter, and what is left to read."""
+"""Hiding by hand: what each rival changes, what it leaves, that batches do not matter, and what is
+left to read.
+"""
 
 import numpy as np
 import pytest
@@ -44,7 +46,9 @@ class OnDisk:
     """Images that say how many were asked for at once."""
 
     def __init__(self, pixels):
-        self.pixels, self.shape, self.largest = pixels, pixels.shape[1:], 0
+        self.pixels = pixels
+        self.shape = pixels.shape[1:]
+        self.largest = 0
 
     def __len__(self):
         return len(self.pixels)
@@ -79,7 +83,9 @@ def test_a_release_is_images_that_do_not_depend_on_the_batch(rival, strength, ch
     one_by_one = np.concatenate([released.read(order[k : k + 1]) for k in range(len(x))])
     np.testing.assert_array_equal(one_by_one, whole[order])
     np.testing.assert_array_equal(rival.release(x, strength=strength).stack().pixels, whole)
-    np.testing.assert_array_equal(x, images(channels=channels), "what was given must not be written to")
+    np.testing.assert_array_equal(
+        x, images(channels=channels), "what was given must not be written to"
+    )
 
 
 @each_rival
@@ -89,7 +95,9 @@ def test_untouched_pixels_are_those_no_image_changes(rival, strength):
     same = (released.stack().pixels == x).all(axis=-1)
     assert released.kept == pytest.approx(same.mean())
     assert released.untouched == pytest.approx(same.all(axis=0).mean())
-    assert released.untouched <= released.kept < released.untouched + 0.05, "some stay by chance, here few"
+    assert released.untouched <= released.kept < released.untouched + 0.05, (
+        "some stay by chance, here few"
+    )
 
 
 @pytest.mark.parametrize(
@@ -112,7 +120,9 @@ def test_the_lower_half_is_gone_and_the_upper_half_exact():
     x = images()
     released = LowerRedacted().release(x, strength=0.5).stack().pixels
     np.testing.assert_array_equal(released[:, :11], x[:, :11])
-    assert len(np.unique(released[:, 11:].reshape(-1, 3), axis=0)) == 1, "one colour, whatever the image"
+    assert len(np.unique(released[:, 11:].reshape(-1, 3), axis=0)) == 1, (
+        "one colour, whatever the image"
+    )
     assert abs(released[0, -1, -1] - x.mean(axis=(0, 1, 2))).max() <= 0.5
     noised = LowerNoise().release(x, strength=0.5).stack().pixels
     np.testing.assert_array_equal(noised[:, :11], x[:, :11])
@@ -120,9 +130,12 @@ def test_the_lower_half_is_gone_and_the_upper_half_exact():
 
 
 def test_redaction_shows_what_was_learnt_in_training():
-    train, test = images(seed=1), images(seed=2) // 2
+    train = images(seed=1)
+    test = images(seed=2) // 2
     fitted = LowerRedacted().fit(train, strength=1.0)
-    np.testing.assert_array_equal(fitted.apply(test).read(np.arange(5)), fitted.apply(train).read(np.arange(5)))
+    np.testing.assert_array_equal(
+        fitted.apply(test).read(np.arange(5)), fitted.apply(train).read(np.arange(5))
+    )
 
 
 @settings(max_examples=20, deadline=None)
@@ -154,12 +167,15 @@ def test_pixelation_gives_each_block_its_mean(block):
 
 
 def test_random_patches_are_whole_and_nested():
-    x, grid = images(), Grid(22, 18, 3, 4)
+    x = images()
+    grid = Grid(22, 18, 3, 4)
     hidden = []
     for number in (3, 10, len(grid)):
         released = RandomPatches(patch=4).release(x, strength=number)
         changed = (released.stack().pixels != x).any(axis=(0, -1))
-        flags = np.array([changed[grid.spread(np.arange(len(grid)) == k)].any() for k in range(len(grid))])
+        flags = np.array(
+            [changed[grid.spread(np.arange(len(grid)) == k)].any() for k in range(len(grid))]
+        )
         assert flags.sum() == number
         assert released.untouched == pytest.approx(1 - grid.sizes[flags].sum() / (22 * 18))
         hidden.append(flags)
@@ -198,14 +214,16 @@ def test_bytes_that_noise_cannot_move_are_kept_but_not_untouched():
 def test_figures_are_those_of_rows(rival, strength):
     x = images(40)
     released = rival.release(x, strength=strength)
-    before, after = x.reshape(40, -1).astype(float), released.stack().pixels.reshape(40, -1).astype(float)
+    before = x.reshape(40, -1).astype(float)
+    after = released.stack().pixels.reshape(40, -1).astype(float)
     expected = np.sqrt(np.mean(np.mean((after - before) ** 2, axis=0) / before.var(axis=0)))
     assert released.distortion == pytest.approx(expected)
 
 
 def test_strength_means_the_same_as_for_rows():
     x = images(200, channels=1)
-    x[0], x[1] = 20, 235
+    x[0] = 20
+    x[1] = 235
     rows = x.reshape(200, -1).astype(float)
     of_rows = UniformNoise().release(rows, np.arange(200) % 2, strength=0.1)
     # A byte has a range of 255, these columns one of 215.
@@ -225,7 +243,8 @@ def test_images_are_read_in_batches():
 
 def test_an_attacker_reads_what_hiding_by_hand_leaves():
     """A bright bar at the lower edge is the secret, its faint copy stands at the upper edge."""
-    x, s = images(400, 12, 12, 1, seed=3), np.arange(400) % 2
+    x = images(400, 12, 12, 1, seed=3)
+    s = np.arange(400) % 2
     x[s == 1, -2:] += 20
     x[s == 1, :1] += 4
 

@@ -16,7 +16,9 @@ N = 1500
 def people():
     rng = np.random.default_rng(0)
     income = np.where(rng.random(N) < 0.1, np.nan, rng.lognormal(3, 1, N))
-    day = [datetime.date(1950, 1, 1) + datetime.timedelta(int(d)) for d in rng.integers(0, 20_000, N)]
+    day = [
+        datetime.date(1950, 1, 1) + datetime.timedelta(int(d)) for d in rng.integers(0, 20_000, N)
+    ]
     return pa.table(
         {
             "age": rng.integers(17, 91, N),
@@ -80,7 +82,11 @@ def test_categories_are_cut_in_the_order_given():
 
 def test_a_category_that_no_box_holds_is_missing():
     fitted = Mondrian(2).fit(pa.table({"town": ["a", "a", "b", "b"]}))
-    assert fitted.transform(pa.table({"town": ["a", "z", None]}))["town"].to_pylist() == ["a", None, None]
+    assert fitted.transform(pa.table({"town": ["a", "z", None]}))["town"].to_pylist() == [
+        "a",
+        None,
+        None,
+    ]
 
 
 def test_fewer_rows_than_k_are_refused():

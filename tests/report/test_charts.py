@@ -10,7 +10,15 @@ from hypothesis import strategies as st
 from lowtide.disclose.budget import Budget, Reading
 from lowtide.formatting import percent, plain
 from lowtide.interface import NATS_PER_BIT, Attack, Estimate
-from lowtide.report.charts import Spot, Tradeoff, draw_attacks, draw_tradeoff, duels, read_budget, tradeoff
+from lowtide.report.charts import (
+    Spot,
+    Tradeoff,
+    draw_attacks,
+    draw_tradeoff,
+    duels,
+    read_budget,
+    tradeoff,
+)
 from lowtide.report.svg import fitted, key, stand_alone, ticks
 from lowtide.tables.planning import Point
 from lowtide.tables.scan import FeatureLeak
@@ -28,7 +36,9 @@ def leak(name, value=0.2):
 
 
 def attack(name, trained_on, target, accuracy):
-    return Attack(name, trained_on, target, around(accuracy), around(accuracy), around(accuracy - 0.5))
+    return Attack(
+        name, trained_on, target, around(accuracy), around(accuracy), around(accuracy - 0.5)
+    )
 
 
 ATTACKS = (
@@ -53,7 +63,9 @@ def parsed(svg):
 
 
 def numbers(tree, kind, attribute):
-    return [float(node.get(attribute).rstrip("%")) for node in tree.iter() if node.get("class") == kind]
+    return [
+        float(node.get(attribute).rstrip("%")) for node in tree.iter() if node.get("class") == kind
+    ]
 
 
 class TestLeaks:
@@ -82,8 +94,14 @@ class TestLeaks:
     def test_any_name_and_number_give_a_drawing(self, features):
         leaks = [FeatureLeak(name, *[around(value, half)] * 3) for name, value, half in features]
         tree = parsed(draw_leaks(leaks))
-        places = [node.get("x1") for node in tree.iter("line")] + [node.get("x") for node in tree.iter("rect")]
-        assert all(0 <= float(place.rstrip("%")) <= 100 for place in places if place and place.endswith("%"))
+        places = [node.get("x1") for node in tree.iter("line")] + [
+            node.get("x") for node in tree.iter("rect")
+        ]
+        assert all(
+            0 <= float(place.rstrip("%")) <= 100
+            for place in places
+            if place and place.endswith("%")
+        )
 
 
 class TestTradeoff:
@@ -94,8 +112,11 @@ class TestTradeoff:
         assert found.chosen.kept == pytest.approx(1 / 3)
         tree = parsed(draw_tradeoff(found))
         assert len(numbers(tree, "spot", "cx")) == 4
-        line, words = numbers(tree, "budget", "y1")[0], "".join(tree.itertext())
-        assert sum(y < line for y in numbers(tree, "spot", "cy")) == 2, "two points lie above the budget"
+        line = numbers(tree, "budget", "y1")[0]
+        words = "".join(tree.itertext())
+        assert sum(y < line for y in numbers(tree, "spot", "cy")) == 2, (
+            "two points lie above the budget"
+        )
         assert "chosen: 33.3" in words
         assert "budget 0.072 bits" in words
 
@@ -107,7 +128,7 @@ class TestTradeoff:
     def test_a_budget_of_right_guesses_is_drawn_as_one(self):
         found = tradeoff(curve(), budget=Budget.accuracy(0.55))
         assert (found.unit, found.limit) == ("accuracy", 0.55)
-        assert found.spots[-1].leakage.value == pytest.approx(0.75)
+        assert found.spots[-1].gain.value == pytest.approx(0.75)
         assert "budget 55.0" in "".join(parsed(draw_tradeoff(found)).itertext())
 
     def test_a_choice_off_the_curve_is_placed_by_the_worth_of_its_features(self):
@@ -119,7 +140,7 @@ class TestTradeoff:
         chosen = np.array([False, True, False])
         found = tradeoff(points, chosen=chosen, check=Reading(around(0.01), around(0.5)))
         assert found.chosen.kept == pytest.approx(0.7)
-        assert found.chosen.leakage.value == pytest.approx(0.01 / NATS_PER_BIT)
+        assert found.chosen.gain.value == pytest.approx(0.01 / NATS_PER_BIT)
         assert tradeoff(points, chosen=chosen).chosen is None, "nobody knows what it tells"
 
     def test_a_long_curve_is_thinned(self):
@@ -141,7 +162,11 @@ class TestAttacks:
         shapes = {node.get("class"): node.get("d") for node in tree.iter("path")}
         assert len(set(shapes.values())) == len(shapes) == 3
         guess = numbers(tree, "guess", "x1")[0]
-        places = {node[1].get("class"): float(node.get("x").rstrip("%")) for node in tree.iter("svg") if len(node) == 2}
+        places = {
+            node[1].get("class"): float(node.get("x").rstrip("%"))
+            for node in tree.iter("svg")
+            if len(node) == 2
+        }
         assert places["fixed"] < guess < places["retrained"] < places["clean"]
 
     def test_key_names_only_what_is_drawn(self):
@@ -175,7 +200,9 @@ class TestFiles:
         assert int(tree.get("height")) > chart.height
 
     def test_load_nothing(self):
-        content = stand_alone([some_charts()["leaks"]], "t").decode().replace("http://www.w3.org/", "")
+        content = (
+            stand_alone([some_charts()["leaks"]], "t").decode().replace("http://www.w3.org/", "")
+        )
         assert not any(part in content for part in ("http", "<script", "@import", "href"))
 
     def test_are_the_same_bytes_every_time(self):
@@ -184,7 +211,8 @@ class TestFiles:
 
     def test_several_stand_side_by_side(self):
         charts = list(some_charts().values())
-        one, three = (ElementTree.fromstring(stand_alone(part, "t")) for part in (charts[:1], charts))  # noqa: S314
+        drawn = [stand_alone(part, "t") for part in (charts[:1], charts)]
+        one, three = map(ElementTree.fromstring, drawn)
         assert int(three.get("width")) > 1.5 * int(one.get("width"))
         places = [float(node.get("x")) for node in three if node.get("role") == "img"]
         assert places == sorted(set(places))
@@ -202,7 +230,10 @@ class TestWords:
     def test_ticks_are_few_and_inside(self, low, span):
         marks = ticks(low, low + span)
         assert 2 <= len(marks) <= 6
-        assert all(low - 1e-8 * (1 + abs(low)) <= mark <= low + span + 1e-8 * (1 + span + abs(low)) for mark in marks)
+        assert all(
+            low - 1e-8 * (1 + abs(low)) <= mark <= low + span + 1e-8 * (1 + span + abs(low))
+            for mark in marks
+        )
 
     @pytest.mark.parametrize(
         ("text", "limit"),

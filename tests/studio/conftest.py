@@ -19,20 +19,35 @@ class Studio:
     """A studio that runs; `client` carries the token."""
 
     def __init__(self, project, *arguments, token=TOKEN, env=None):
-        self.project, self.token = Path(project), token
-        self._command = [sys.executable, "-m", "lowtide", "studio", str(project), "--no-browser", "--port", "0"]
+        self.project = Path(project)
+        self.token = token
+        self._command = [
+            sys.executable,
+            "-m",
+            "lowtide",
+            "studio",
+            str(project),
+            "--no-browser",
+            "--port",
+            "0",
+        ]
         self._command += ["--token", token, *arguments]
         self._env = {**os.environ, "OMP_NUM_THREADS": "1", **(env or {})}
         self.start()
 
     def start(self):
         self.process = subprocess.Popen(  # noqa: S603 - our own program
-            self._command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=self._env
+            self._command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env=self._env,
         )
         line = self.process.stdout.readline()
         found = re.match(r"studio: (http://\S+:(\d+))/\?token=(\S+)", line)
         assert found, line + self.process.stdout.read()
-        self.address, self.port = found[1], int(found[2])
+        self.address = found[1]
+        self.port = int(found[2])
         headers = {"Authorization": f"Bearer {self.token}"}
         self.client = httpx.Client(base_url=self.address, headers=headers, timeout=120)
         until = time.monotonic() + 60

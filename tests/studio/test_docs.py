@@ -1,4 +1,6 @@
-"""The client of the docs works as it stands, and the page on the studio names every route and option."""
+"""The client of the docs works as it stands, and the page on the studio names every route and
+option.
+"""
 
 import re
 from pathlib import Path
@@ -15,7 +17,9 @@ CLIENT = DOCS / "howto" / "use-rest.md"
 
 def test_the_client_of_the_docs_plans_and_releases(studio, tmp_path, monkeypatch):
     (block,) = re.findall(r"^```py\n(.*?)^```", CLIENT.read_text(), re.DOTALL | re.MULTILINE)
-    rows = "".join(f"{i},{(i // 2 * 7) % 50},{i % 2},{i % 2 if i % 5 else 1 - i % 2}\n" for i in range(300))
+    rows = "".join(
+        f"{i},{(i // 2 * 7) % 50},{i % 2},{i % 2 if i % 5 else 1 - i % 2}\n" for i in range(300)
+    )
     (tmp_path / "survey.csv").write_text(f"person,age,vote,town\n{rows}")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("LOWTIDE_STUDIO", f"{studio.address}/?token={studio.token}")

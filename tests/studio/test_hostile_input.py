@@ -1,4 +1,6 @@
-"""Files and requests made to harm: refused before they are parsed, by a status below 500; nothing is left behind."""
+"""Files and requests made to harm: refused before they are parsed, by a status below 500; nothing
+is left behind.
+"""
 
 import gzip
 import io
@@ -31,7 +33,12 @@ def png_header(width, height):
     """A PNG of so many pixels, in a few bytes."""
     about = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
     chunk = b"IHDR" + about
-    head = b"\x89PNG\r\n\x1a\n" + struct.pack(">I", len(about)) + chunk + struct.pack(">I", zlib.crc32(chunk))
+    head = (
+        b"\x89PNG\r\n\x1a\n"
+        + struct.pack(">I", len(about))
+        + chunk
+        + struct.pack(">I", zlib.crc32(chunk))
+    )
     body = b"IDAT" + zlib.compress(b"\0" * 100)
     return head + struct.pack(">I", len(body) - 4) + body + struct.pack(">I", zlib.crc32(body))
 
@@ -63,7 +70,9 @@ def test_a_table_that_is_too_wide_is_refused_by_its_first_line(tmp_path):
 
 
 def test_what_unpacks_to_much_more_than_it_is_is_refused(tmp_path):
-    assert "unpacks to more than" in refused(tmp_path, "a.csv.gz", gzip.compress(b"a,b\n" + b"0" * (5 << 20)))
+    assert "unpacks to more than" in refused(
+        tmp_path, "a.csv.gz", gzip.compress(b"a,b\n" + b"0" * (5 << 20))
+    )
     assert "unpacks to" in refused(tmp_path, "a.zip", zipped([("a.png", b"0" * (5 << 20))]))
     assert "unpacks to" in refused(tmp_path, "b.npz", zipped([("images.npy", b"0" * (5 << 20))]))
 
@@ -77,11 +86,21 @@ def test_an_archive_that_lies_about_its_sizes_is_refused(tmp_path):
     (tmp_path / "out").mkdir()
     with pytest.raises(LowtideError, match=r"larger than the archive says|cannot be unpacked"):
         unpack(path, tmp_path / "out", SMALL)
-    assert all(file.stat().st_size <= 10 for file in (tmp_path / "out").rglob("*") if file.is_file())
+    assert all(
+        file.stat().st_size <= 10 for file in (tmp_path / "out").rglob("*") if file.is_file()
+    )
 
 
 @pytest.mark.parametrize(
-    "name", ["../evil.png", "/etc/evil.png", "a/../../evil.png", "..\\evil.png", "C:\\evil.png", "x" * 300 + ".png"]
+    "name",
+    [
+        "../evil.png",
+        "/etc/evil.png",
+        "a/../../evil.png",
+        "..\\evil.png",
+        "C:\\evil.png",
+        "x" * 300 + ".png",
+    ],
 )
 def test_an_archive_that_leads_out_of_its_folder_is_refused(tmp_path, name):
     assert "leads out" in refused(tmp_path, "a.zip", zipped([(name, b"x")]))
@@ -93,7 +112,9 @@ def test_links_passwords_and_too_many_entries_are_refused(tmp_path):
     link.external_attr = 0o120777 << 16
     assert "link" in refused(tmp_path, "a.zip", zipped([(link, b"/etc/passwd")]))
     assert "entries" in refused(tmp_path, "a.zip", zipped([(f"{i}.png", b"x") for i in range(6)]))
-    locked = zipped([("a.png", b"x")]).replace(b"PK\x01\x02\x14\x03\x14\x00\x00", b"PK\x01\x02\x14\x03\x14\x00\x01")
+    locked = zipped([("a.png", b"x")]).replace(
+        b"PK\x01\x02\x14\x03\x14\x00\x00", b"PK\x01\x02\x14\x03\x14\x00\x01"
+    )
     assert "password" in refused(tmp_path, "a.zip", locked)
     assert "not a zip" in refused(tmp_path, "a.zip", b"PK\x03\x04 and so on")
 
@@ -105,13 +126,25 @@ def test_an_image_of_too_many_pixels_is_refused_by_its_header(tmp_path):
     check_pixels(path, SMALL)
 
 
-@pytest.mark.parametrize("name", ["a.exe", "a", "a.pkl", "a.html", "a.txt", ".csv/..", "a.csv\0.exe"])
+@pytest.mark.parametrize(
+    "name", ["a.exe", "a", "a.pkl", "a.html", "a.txt", ".csv/..", "a.csv\0.exe"]
+)
 def test_formats_that_nobody_reads_are_refused(tmp_path, name):
     assert "cannot tell the format" in refused(tmp_path, name, b"x")
 
 
 def test_names_of_files_lead_nowhere():
-    hostile = ["../../etc/passwd", "..\\..\\x.csv", "/a/b/c.csv", "a\nb.csv", "\0.csv", "..", "", "x" * 999, "-rf.csv"]
+    hostile = [
+        "../../etc/passwd",
+        "..\\..\\x.csv",
+        "/a/b/c.csv",
+        "a\nb.csv",
+        "\0.csv",
+        "..",
+        "",
+        "x" * 999,
+        "-rf.csv",
+    ]
     for name in hostile:
         for made in (plain_name(name), disk_name(name)):
             assert made
@@ -122,7 +155,8 @@ def test_names_of_files_lead_nowhere():
 
 
 def test_paths_never_leave_the_project(tmp_path):
-    outside, project = tmp_path / "outside", tmp_path / "project"
+    outside = tmp_path / "outside"
+    project = tmp_path / "project"
     outside.mkdir()
     project.mkdir()
     (outside / "secrets.csv").write_bytes(TABLE)
@@ -137,7 +171,13 @@ def test_paths_never_leave_the_project(tmp_path):
     (project / "mine.csv").symlink_to(outside / "secrets.csv")
     with pytest.raises(LowtideError, match="leads out of the project"):
         store.path_of(mine)
-    for identity in ("../../outside", "0123456789abcde/", "0123456789abcdef", "0123456789ABCDEF", ""):
+    for identity in (
+        "../../outside",
+        "0123456789abcde/",
+        "0123456789abcdef",
+        "0123456789ABCDEF",
+        "",
+    ):
         assert store.file(identity) is None
         assert store.job(identity) is None
     store.close()
@@ -165,14 +205,18 @@ def test_uploads_are_refused_with_the_field_and_leave_nothing(studio):
 
 
 def test_a_body_that_is_too_long_is_refused_before_it_is_read(studio):
-    answer = studio.client.post("/api/warn", content=b"x" * (2 << 20), headers={"content-type": "application/json"})
+    answer = studio.client.post(
+        "/api/warn", content=b"x" * (2 << 20), headers={"content-type": "application/json"}
+    )
     assert answer.status_code == 413
 
     def endless():
         for _ in range(64):
             yield b" " * (1 << 16)
 
-    answer = studio.client.post("/api/scan", content=endless(), headers={"content-type": "application/json"})
+    answer = studio.client.post(
+        "/api/scan", content=endless(), headers={"content-type": "application/json"}
+    )
     assert answer.status_code == 413
 
 
@@ -259,16 +303,32 @@ def test_arrays_with_pickled_objects_are_refused_and_not_run(studio, tmp_path):
         def __reduce__(self):
             return Path.touch, (tmp_path / "sprung",)
 
-    np.savez(tmp_path / "trap.npz", images=np.array([Trap()] * 40, dtype=object), smile=np.arange(40) % 2)
+    np.savez(
+        tmp_path / "trap.npz", images=np.array([Trap()] * 40, dtype=object), smile=np.arange(40) % 2
+    )
     identity = studio.file("trap.npz", (tmp_path / "trap.npz").read_bytes())
     job = studio.wait(studio.ask("scan", data=identity, secret=["smile"], kind="images"))
     assert (job["state"], job["error"]["status"]) == ("failed", 422), job
     assert not (tmp_path / "sprung").exists()
 
 
+def test_nested_json_lines_are_refused_before_they_are_parsed(studio):
+    deep = b'{"vote": "x", "a": ' + b"[" * 10_000 + b"]" * 10_000 + b"}\n"
+    answer = studio.client.get(f"/api/files/{studio.file('deep.jsonl', deep)}")
+    assert answer.status_code == 422, answer.text
+    assert "more than 64 levels of brackets in line 1" in answer.text
+
+
 def test_json_that_is_not_json_is_refused(studio):
     headers = {"content-type": "application/json"}
-    for body in (b"{", b"[" * 50_000, b'{"data": NaN}', b"\xff", b"null", json.dumps({"text": "x" * 30_000}).encode()):
+    for body in (
+        b"{",
+        b"[" * 50_000,
+        b'{"data": NaN}',
+        b"\xff",
+        b"null",
+        json.dumps({"text": "x" * 30_000}).encode(),
+    ):
         answer = studio.client.post("/api/warn", content=body, headers=headers)
         assert answer.status_code == 422, answer.text
         assert "x" * 100 not in answer.text

@@ -27,7 +27,15 @@ def table(tmp_path):
     with large.open("w", newline="") as file:
         rows = csv.writer(file)
         rows.writerow(["person", "town", "age", "vote"])
-        rows.writerows(zip(range(ROWS), town.tolist(), rng.integers(18, 90, ROWS).tolist(), vote.tolist(), strict=True))
+        rows.writerows(
+            zip(
+                range(ROWS),
+                town.tolist(),
+                rng.integers(18, 90, ROWS).tolist(),
+                vote.tolist(),
+                strict=True,
+            )
+        )
     lines = large.read_text().splitlines()[:401]
     (large.parent / "small.csv").write_text("\n".join(lines) + "\n")
     return large.parent
@@ -58,9 +66,17 @@ def test_killed_in_the_middle_of_a_release(open_studio, table):
     studio = open_studio(table)
     known = files(studio)
     plan = studio.ask(
-        "plan", data=known["small.csv"], secret=["vote"], policy="fixed", mechanism="gaussian", lam=0.4, budget="0.3",
-        hide=["town"], keep=["age"], steps=40,
-    )  # fmt: skip
+        "plan",
+        data=known["small.csv"],
+        secret=["vote"],
+        policy="fixed",
+        mechanism="gaussian",
+        lam=0.4,
+        budget="0.3",
+        hide=["town"],
+        keep=["age"],
+        steps=40,
+    )
     assert studio.wait(plan)["state"] == "done"
     release = studio.ask("release", data=known["large.csv"], plan=plan, ids="person")
     waiting = studio.ask("release", data=known["small.csv"], plan=plan, ids="person")
@@ -70,7 +86,9 @@ def test_killed_in_the_middle_of_a_release(open_studio, table):
     studio.process.send_signal(signal.SIGSTOP)  # so that it does not see its worker die
     os.kill(worker, signal.SIGKILL)
     studio.stop(signal.SIGKILL)
-    assert (folder / "out.part").is_dir()  # what a killed process leaves is not under the name of a result
+    assert (
+        folder / "out.part"
+    ).is_dir()  # what a killed process leaves is not under the name of a result
     assert not (folder / "out").exists()
 
     studio.start()
@@ -83,7 +101,7 @@ def test_killed_in_the_middle_of_a_release(open_studio, table):
     assert studio.wait(release)["state"] == "done"
     assert studio.wait(waiting)["state"] == "done"
     released = folder / "out" / "large-shared.csv"
-    assert ReleaseCard.load(folder / "out" / "large-shared.card.json").matches(released)
+    assert ReleaseCard.load(folder / "out" / "large-shared.csv.card.json").matches(released)
     with released.open() as lines:
         assert sum(1 for _ in lines) == ROWS + 1
     assert studio.client.post(f"/api/jobs/{release}/resume").status_code == 409

@@ -1,4 +1,6 @@
-"""Warnings at once: the same as the verb's, also for many clients, in memory that stays; and none of it is kept."""
+"""Warnings at once: the same as the verb's, also for many clients, in memory that stays; and none
+of it is kept.
+"""
 
 import importlib.util
 import sqlite3
@@ -8,8 +10,11 @@ import pytest
 
 from lowtide.verbs import warn
 
-CLIENTS, SECONDS = 20, 3.0
-SPEC = importlib.util.spec_from_file_location("bench_studio", Path(__file__).parents[2] / "benchmarks/bench_studio.py")
+CLIENTS = 20
+SECONDS = 3.0
+SPEC = importlib.util.spec_from_file_location(
+    "bench_studio", Path(__file__).parents[2] / "benchmarks/bench_studio.py"
+)
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +41,9 @@ def test_it_answers_as_the_verb_does(studio, posts):
     assert answer.status_code == 200, answer.text
     assert answer.json() == expected
     assert expected["words"]
-    assert "home.lowtide" in [model["id"] for model in studio.client.get("/api/project").json()["models"]]
+    assert "home.lowtide" in [
+        model["id"] for model in studio.client.get("/api/project").json()["models"]
+    ]
 
 
 def test_bad_requests_are_refused_by_their_field_and_the_text_is_not_repeated(studio, posts):

@@ -79,7 +79,8 @@ def test_columns_that_cannot_be_judged_are_read(tmp_path):
 def test_ragged_rows_are_located_and_not_quoted(tmp_path):
     rows = "1,2\n" * 1000
     refuse(
-        file(tmp_path, "t.csv", f"a,b\n{rows}3,{RAW},5\n{rows}"), "has 3 cells near row 1002 .* and 2 columns; quote"
+        file(tmp_path, "t.csv", f"a,b\n{rows}3,{RAW},5\n{rows}"),
+        "has 3 cells near row 1002 .* and 2 columns; quote",
     )
     refuse(file(tmp_path, "t.csv", f"a,b\n{rows}{RAW}\n"), "has 1 cells near row 1002")
 
@@ -88,13 +89,19 @@ def test_values_that_do_not_fit_are_located_and_not_quoted(tmp_path):
     path = file(tmp_path, "t.csv", "a,b\n" + "1,2\n" * 1000 + f"1,{RAW}\n")
     assert read(path)["b"].type == pa.string()
     refuse(path, "column 'b' of .* near row 1002", types={"b": "number"})
-    refuse(path, "column 'b' of .* dates in all rows; write them as YYYY-MM-DD", types={"b": "date"})
+    refuse(
+        path, "column 'b' of .* dates in all rows; write them as YYYY-MM-DD", types={"b": "date"}
+    )
     like = pa.schema([("b", pa.int64())])
     lines = file(tmp_path, "t.jsonl", '{"b": 1}\n' * 3 + f'{{"b": "{RAW}"}}\n')
     refuse(lines, "column 'b' of .* changes from number to string in line 4")
     text = file(tmp_path, "u.jsonl", f'{{"b": "{RAW}"}}\n')
     pq.write_table(pa.table({"b": ["1", RAW]}), tmp_path / "t.parquet")
-    for name, match in ((path, "near row 1002"), (text, "lines 1 to 1"), (tmp_path / "t.parquet", "in some rows")):
+    for name, match in (
+        (path, "near row 1002"),
+        (text, "lines 1 to 1"),
+        (tmp_path / "t.parquet", "in some rows"),
+    ):
         with pytest.raises(LowtideError, match=match) as caught:
             list(batches(name, like=like))
         assert "column 'b'" in str(caught.value)
@@ -113,9 +120,13 @@ def test_types_and_columns_that_do_not_exist(tmp_path):
 
 def test_text_that_is_not_utf8(tmp_path):
     cell = f"größe,b\n{RAW}ü,2\n"
-    refuse(file(tmp_path, "t.csv", cell.encode("latin-1")), "save it again as UTF-8, or give its encoding")
     refuse(
-        file(tmp_path, "t.csv", f"a,b\n{RAW}ü,2\n".encode("latin-1")), "save it again as UTF-8, or give its encoding"
+        file(tmp_path, "t.csv", cell.encode("latin-1")),
+        "save it again as UTF-8, or give its encoding",
+    )
+    refuse(
+        file(tmp_path, "t.csv", f"a,b\n{RAW}ü,2\n".encode("latin-1")),
+        "save it again as UTF-8, or give its encoding",
     )
     late = b"a,b\n" + b"1,2\n" * 2_000_000 + f"{RAW}ü,2\n".encode("latin-1")
     refuse(file(tmp_path, "t.csv", late), "save it again as UTF-8, or give its encoding")
@@ -123,7 +134,10 @@ def test_text_that_is_not_utf8(tmp_path):
     refuse(file(tmp_path, "t.csv", cell), "not text in ascii", encoding="ascii")
     with pytest.raises(LowtideError, match="encoding must be one of text that Python knows"):
         read(file(tmp_path, "t.csv", cell), encoding="klingon")
-    refuse(file(tmp_path, "t.jsonl", '{"a": 1}\n{"a": "ü"}\n'.encode("latin-1")), "not UTF-8 in line 2; save")
+    refuse(
+        file(tmp_path, "t.jsonl", '{"a": 1}\n{"a": "ü"}\n'.encode("latin-1")),
+        "not UTF-8 in line 2; save",
+    )
     refuse(file(tmp_path, "t.jsonl", '{"a": 1}\n'), "CSV and TSV only", encoding="latin-1")
 
 
@@ -133,7 +147,8 @@ def test_damaged_files(tmp_path):
     pa.feather.write_feather(table, tmp_path / "t.feather", compression="uncompressed")
     (tmp_path / "t.csv.gz").write_bytes(gzip.compress(b"a,b\n" + b"1,2\n" * 5000))
     for name in ("t.parquet", "t.feather", "t.csv.gz"):
-        path, whole = tmp_path / name, (tmp_path / name).read_bytes()
+        path = tmp_path / name
+        whole = (tmp_path / name).read_bytes()
         assert read(path).num_rows == 5000
         for cut in (5, len(whole) // 2, len(whole) - 5):
             path.write_bytes(whole[:cut])
@@ -144,7 +159,9 @@ def test_damaged_files(tmp_path):
 
 def test_damage_inside_an_arrow_file_is_an_error_or_harmless(tmp_path):
     path = tmp_path / "t.arrow"
-    pa.feather.write_feather(pa.table({"b": [f"x{i}" for i in range(200)]}), path, compression="uncompressed")
+    pa.feather.write_feather(
+        pa.table({"b": [f"x{i}" for i in range(200)]}), path, compression="uncompressed"
+    )
     whole = path.read_bytes()
     refused = 0
     for place in range(8, len(whole), 97):
@@ -158,15 +175,23 @@ def test_damage_inside_an_arrow_file_is_an_error_or_harmless(tmp_path):
 
 def test_broken_lines(tmp_path):
     good = '{"a": 1, "b": "x"}\n'
-    refuse(file(tmp_path, "t.jsonl", good * 3 + f'\n{{"a": 2, "b": "{RAW}\n' + good), "broken in line 5; write one")
+    refuse(
+        file(tmp_path, "t.jsonl", good * 3 + f'\n{{"a": 2, "b": "{RAW}\n' + good),
+        "broken in line 5; write one",
+    )
     refuse(file(tmp_path, "t.jsonl", f'["{RAW}"]\n'), "broken in line 1; write one")
     refuse(file(tmp_path, "t.jsonl", good + good[:9]), "broken in line 2; write one")
 
 
 def test_other_delimiters_and_open_quotes(tmp_path):
-    refuse(file(tmp_path, "t.csv", f"a;b\n1;{RAW}\n"), "one column only.*; save it with commas")
+    refuse(
+        file(tmp_path, "t.csv", f"a;b\n{RAW}\n"),
+        "one column only.*; give every row as many cells as the header",
+    )
     assert read(file(tmp_path, "t.csv", '"a;b"\n1\n')).column_names == ["a;b"]
-    refuse(file(tmp_path, "t.csv", f'a,b\n1,"{RAW}\n2,3\n4,5\n'), "ends within a quoted cell; close")
+    refuse(
+        file(tmp_path, "t.csv", f'a,b\n1,"{RAW}\n2,3\n4,5\n'), "ends within a quoted cell; close"
+    )
     ok = file(tmp_path, "t.csv", 'a,b\n1,"two\nlines"\n2,5" pipe\n3,"x\n"\n')
     assert read(ok)["b"].to_pylist()[:2] == ["two\nlines", '5" pipe']
 

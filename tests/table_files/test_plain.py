@@ -1,4 +1,6 @@
-"""Types that Arrow only half supports are read as their nearest kin; values that nothing can show are refused."""
+"""Types that Arrow only half supports are read as their nearest kin; values that nothing can show
+are refused.
+"""
 
 import datetime as dt
 from decimal import Decimal
@@ -38,16 +40,21 @@ def not_utf8():
 
 
 def test_views_and_small_decimals_become_types_that_can_be_filtered(tmp_path):
-    words, amounts = pa.array(["a", "b"]), pa.array([Decimal("1.5"), None], pa.decimal32(7, 2))
+    words = pa.array(["a", "b"])
+    amounts = pa.array([Decimal("1.5"), None], pa.decimal32(7, 2))
     path = write(tmp_path / "t.arrow", word=words.cast(pa.string_view()), amount=amounts)
     table = read(path)
     assert table.schema.types == [pa.large_string(), pa.decimal128(7, 2)]
-    assert table.filter(pa.array([True, False])).to_pylist() == [{"word": "a", "amount": Decimal("1.5")}]
+    assert table.filter(pa.array([True, False])).to_pylist() == [
+        {"word": "a", "amount": Decimal("1.5")}
+    ]
 
 
 def test_categories_of_polars_files_are_read(tmp_path):
     frame = pl.DataFrame({"a": ["x", "y"], "b": ["x", "y"]})
-    frame = frame.with_columns(pl.col("a").cast(pl.Categorical), pl.col("b").cast(pl.Enum(["y", "x", "z"])))
+    frame = frame.with_columns(
+        pl.col("a").cast(pl.Categorical), pl.col("b").cast(pl.Enum(["y", "x", "z"]))
+    )
     frame.write_ipc(tmp_path / "t.arrow")
     table = read(tmp_path / "t.arrow")
     assert [kind.value_type for kind in table.schema.types] == [pa.large_string()] * 2
@@ -77,7 +84,9 @@ def test_text_that_is_not_utf8_is_refused(tmp_path, suffix, as_categories):
 )
 def test_dates_outside_the_years_1_to_9999_are_refused(tmp_path, column):
     path = write(tmp_path / "t.parquet", day=column)
-    with pytest.raises(LowtideError, match=r"'day' .* outside the years 1 to 9999.*--type day=text"):
+    with pytest.raises(
+        LowtideError, match=r"'day' .* outside the years 1 to 9999.*--type day=text"
+    ):
         read(path)
     if not pa.types.is_dictionary(column.type):
         assert read(path, types={"day": "text"}).schema.types == [pa.string()]
@@ -105,7 +114,10 @@ def test_an_unknown_time_zone_is_refused(tmp_path):
     [
         (pd.concat([pd.DataFrame({"a": [1]})] * 2, axis=1), "more than one column 'a'"),
         (pa.Table.from_arrays([pa.array([1])] * 2, names=["a", "a"]), "more than one column 'a'"),
-        (pd.DataFrame({"a": [1, "Mrs Dalloway"]}), "column 'a' of the table holds values of several types"),
+        (
+            pd.DataFrame({"a": [1, "Mrs Dalloway"]}),
+            "column 'a' of the table holds values of several types",
+        ),
         (pd.DataFrame({"a": [1j]}), "column 'a'"),
         (pd.DataFrame({0: [1]}), "names that are text"),
     ],
@@ -119,7 +131,10 @@ def test_frames_that_are_not_tables_are_refused_without_quoting_a_value(frame, s
 
 def test_labels_are_what_json_can_hold():
     assert plain_labels([Decimal("1.50"), Decimal(2)]) == ["1.50", "2"]
-    assert plain_labels([dt.date(2020, 1, 1), dt.datetime(2020, 1, 1, 12)]) == ["2020-01-01", "2020-01-01 12:00:00"]
+    assert plain_labels([dt.date(2020, 1, 1), dt.datetime(2020, 1, 1, 12)]) == [
+        "2020-01-01",
+        "2020-01-01 12:00:00",
+    ]
     with pytest.raises(LowtideError, match="infinite"):
         plain_labels([1.0, -np.inf])
     with pytest.raises(TypeError, match="labels of the type bytes"):

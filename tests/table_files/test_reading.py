@@ -25,17 +25,42 @@ def small_blocks(monkeypatch):
     monkeypatch.setattr("lowtide.table_files.reading._BLOCK", 64)
 
 
-WORDS = ["0", "1", "7", "-3", "2.5", "1e5", "true", "False", "2020-01-02", "12:30:00", "text", "ü", "NA", "nan"]
-CELLS = st.sampled_from(["", "2020-01-02T03:04:05Z", "2020-01-02 03:04:05", "2020-01-02 03:04:05.5", *WORDS])
+WORDS = [
+    "0",
+    "1",
+    "7",
+    "-3",
+    "2.5",
+    "1e5",
+    "true",
+    "False",
+    "2020-01-02",
+    "12:30:00",
+    "text",
+    "ü",
+    "NA",
+    "nan",
+]
+CELLS = st.sampled_from(
+    ["", "2020-01-02T03:04:05Z", "2020-01-02 03:04:05", "2020-01-02 03:04:05.5", *WORDS]
+)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(first=CELLS, columns=st.lists(st.lists(CELLS, min_size=1, max_size=3), min_size=2, max_size=3), data=st.data())
+@settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    first=CELLS,
+    columns=st.lists(st.lists(CELLS, min_size=1, max_size=3), min_size=2, max_size=3),
+    data=st.data(),
+)
 def test_types_are_those_of_the_whole_file(tmp_path, small_blocks, first, columns, data):
     path = tmp_path / "t.csv"
     rows = [[first] * len(columns)] * 20
     rows += data.draw(st.lists(st.tuples(*map(st.sampled_from, columns)), min_size=1, max_size=20))
-    path.write_text("".join(",".join(row) + "\n" for row in [[f"c{i}" for i in range(len(columns))], *rows]))
+    path.write_text(
+        "".join(",".join(row) + "\n" for row in [[f"c{i}" for i in range(len(columns))], *rows])
+    )
     for ours, arrows in zip(schema_of(path), pa.csv.read_csv(path).schema, strict=True):
         if pa.types.is_timestamp(arrows.type):
             assert pa.types.is_timestamp(ours.type)
@@ -66,7 +91,9 @@ def test_codes_are_text_unless_asked_otherwise(tmp_path):
 @pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])
 def test_types_can_be_given(tmp_path, suffix):
     path = tmp_path / f"t.{suffix}"
-    frame = pd.DataFrame({"a": [1, 0], "b": ["2020-01-02", "2021-01-02"], "c": [1, 2], "d": [3.0, 4.0]})
+    frame = pd.DataFrame(
+        {"a": [1, 0], "b": ["2020-01-02", "2021-01-02"], "c": [1, 2], "d": [3.0, 4.0]}
+    )
     if suffix == "csv":
         frame.to_csv(path, index=False)
     elif suffix == "jsonl":
@@ -83,10 +110,15 @@ def test_types_can_be_given(tmp_path, suffix):
 
 
 def test_own_schema_is_kept(tmp_path):
-    table = pa.table({"a": pa.array(["x", "y"]).dictionary_encode(), "b": pa.array([1, 2], pa.uint8())})
+    table = pa.table(
+        {"a": pa.array(["x", "y"]).dictionary_encode(), "b": pa.array([1, 2], pa.uint8())}
+    )
     pq.write_table(table, tmp_path / "t.parquet")
     assert read(tmp_path / "t.parquet").schema == table.schema
-    with pa.OSFile(str(tmp_path / "t.arrow"), "wb") as file, pa.ipc.new_stream(file, table.schema) as writer:
+    with (
+        pa.OSFile(str(tmp_path / "t.arrow"), "wb") as file,
+        pa.ipc.new_stream(file, table.schema) as writer,
+    ):
         writer.write(table)  # a stream, not a file
     assert read(tmp_path / "t.arrow").equals(table)
 
@@ -110,7 +142,13 @@ def test_json_types_are_those_of_all_blocks(tmp_path, small_blocks):
     late = '{"a": 2.5, "b": "2020-01-02", "c": "soon", "d": true, "e": "2020-01-02 03:04:05.25"}\n'
     path.write_text(early * 5 + late)
     table = read(path)
-    assert [str(kind) for kind in table.schema.types] == ["double", "date32[day]", "string", "bool", "timestamp[ms]"]
+    assert [str(kind) for kind in table.schema.types] == [
+        "double",
+        "date32[day]",
+        "string",
+        "bool",
+        "timestamp[ms]",
+    ]
     assert table["c"].to_pylist() == ["2020-01-02T03:04:05"] * 5 + ["soon"]
     assert table["e"].null_count == 5
 
@@ -131,7 +169,8 @@ import sys
 from pathlib import Path
 import pyarrow as pa
 from lowtide.table_files.reading import batches, read
-def peak():  # in MB, since the process began; that of getrusage is inherited from the process that starts it
+# In MB, since the process began; that of getrusage is inherited from the process that starts it.
+def peak():
     return int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0]) / 1024
 begin = peak()
 like = None  # found in the first file
@@ -147,8 +186,11 @@ print(len(read(sys.argv[2])), round(peak() - begin))
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_memory_does_not_grow_with_the_file(tmp_path):
-    n, rng = 110_000, np.random.default_rng(0)
-    texts = pa.array([str(i) * (1500 // len(str(i))) for i in range(100)]).take(pa.array(rng.integers(0, 100, n)))
+    n = 110_000
+    rng = np.random.default_rng(0)
+    texts = pa.array([str(i) * (1500 // len(str(i))) for i in range(100)]).take(
+        pa.array(rng.integers(0, 100, n))
+    )
     table = pa.table({"x": rng.normal(size=n), "i": np.arange(n), "t": texts})
     assert table.nbytes > 150e6
     paths = [tmp_path / f"t.{suffix}" for suffix in ("csv", "parquet", "arrow", "jsonl")]
@@ -165,13 +207,18 @@ def test_memory_does_not_grow_with_the_file(tmp_path):
 
 
 def test_parquet_that_was_read_is_let_go(tmp_path):
-    rows, groups = 4096, 40
-    path, table = tmp_path / "t.parquet", pa.table({"x": np.random.default_rng(0).random(rows * groups)})
+    rows = 4096
+    groups = 40
+    path = tmp_path / "t.parquet"
+    table = pa.table({"x": np.random.default_rng(0).random(rows * groups)})
     pq.write_table(table, path, row_group_size=rows, compression="none", use_dictionary=False)
-    before, held = pa.total_allocated_bytes(), []
+    before = pa.total_allocated_bytes()
+    held = []
     for part in batches(path, rows=rows):
         assert len(part) == rows
         del part
         held.append(pa.total_allocated_bytes() - before)
     assert len(held) == groups
-    assert max(held) < 6 * 8 * rows  # Arrow itself holds the last batch, and what it reads ahead; all are 40
+    assert (
+        max(held) < 6 * 8 * rows
+    )  # Arrow itself holds the last batch, and what it reads ahead; all are 40

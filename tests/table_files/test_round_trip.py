@@ -13,7 +13,13 @@ from lowtide.table_files.reading import batches, read
 from lowtide.table_files.writing import Writer
 
 SUFFIXES = sorted(FORMATS)
-DIFFERENT = [".arrow", ".csv", ".jsonl", ".parquet", ".tsv"]  # the others are packed, or the same by another name
+DIFFERENT = [
+    ".arrow",
+    ".csv",
+    ".jsonl",
+    ".parquet",
+    ".tsv",
+]  # the others are packed, or the same by another name
 # No NUL, which no text file should hold, and no byte order mark, which is not part of a header.
 ALPHABET = st.sampled_from(string.ascii_letters + string.digits + " äöüßéλ漢🙂,;\t\"'\n\r\\|#")
 MOMENTS = st.datetimes(dt.datetime(1000, 1, 1), dt.datetime(9999, 12, 31))
@@ -41,7 +47,11 @@ VALUES = {
 def tables(draw):
     """Up to four columns of different types and names, with missing values."""
     kinds = draw(st.lists(st.sampled_from(list(VALUES)), min_size=1, max_size=4))
-    names = draw(st.lists(st.text(ALPHABET, min_size=1), min_size=len(kinds), max_size=len(kinds), unique=True))
+    names = draw(
+        st.lists(
+            st.text(ALPHABET, min_size=1), min_size=len(kinds), max_size=len(kinds), unique=True
+        )
+    )
     n = draw(st.integers(1, 12))
     columns = []
     for kind in kinds:
@@ -68,7 +78,9 @@ def folder(tmp_path_factory):
 
 
 @pytest.mark.parametrize("suffix", DIFFERENT)
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(table=tables(), rows=st.integers(1, 5))
 def test_every_value_and_type_comes_back(folder, suffix, table, rows):
     path = folder / f"table{suffix}"
@@ -80,10 +92,15 @@ def test_every_value_and_type_comes_back(folder, suffix, table, rows):
 
 
 @pytest.mark.parametrize("suffix", DIFFERENT)
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(table=tables(), rows=st.integers(1, 5))
-def test_batches_together_are_the_whole_and_a_second_trip_changes_nothing(folder, suffix, table, rows):
-    path, again = folder / f"first{suffix}", folder / f"second{suffix}"
+def test_batches_together_are_the_whole_and_a_second_trip_changes_nothing(
+    folder, suffix, table, rows
+):
+    path = folder / f"first{suffix}"
+    again = folder / f"second{suffix}"
     write(path, table)
     whole = read(path)
     assert collect(path, rows=rows).to_pydict() == whole.to_pydict()
@@ -105,7 +122,9 @@ PLAIN = pa.table(
         "smokes": [True, None, False],
         "party": ["left", None, 'the "new", one\nof two'],
         "born": [dt.date(1990, 1, 2), dt.date(2000, 12, 31), None],
-        "seen": pa.array([dt.datetime(2020, 1, 2, 3, 4, 5), None, dt.datetime(2021, 1, 2)], pa.timestamp("s")),
+        "seen": pa.array(
+            [dt.datetime(2020, 1, 2, 3, 4, 5), None, dt.datetime(2021, 1, 2)], pa.timestamp("s")
+        ),
     }
 )
 
@@ -127,7 +146,8 @@ def test_csv_is_written_as_it_was(tmp_path):
         '2,80331,3,False,2020-01-02T03:04:06.500,2021-01-02T03:04:05Z,2.0,,"say ""hi"""\n'
         "3,,,,,,,,\n"
     )
-    path, out = tmp_path / "in.csv", tmp_path / "out.csv"
+    path = tmp_path / "in.csv"
+    out = tmp_path / "out.csv"
     path.write_text(text, encoding="utf-8")
     write(out, read(path))
     assert out.read_text(encoding="utf-8") == text
@@ -135,7 +155,8 @@ def test_csv_is_written_as_it_was(tmp_path):
 
 @pytest.mark.parametrize("words", [("true", "false"), ("True", "False"), ("TRUE", "FALSE")])
 def test_booleans_keep_their_spelling(tmp_path, words):
-    path, out = tmp_path / "in.csv", tmp_path / "out.csv"
+    path = tmp_path / "in.csv"
+    out = tmp_path / "out.csv"
     path.write_text("a,b\n" + "".join(f"{word},1\n" for word in words))
     table = read(path)
     assert table["a"].to_pylist() == [True, False]
@@ -145,7 +166,11 @@ def test_booleans_keep_their_spelling(tmp_path, words):
 
 def test_empty_text_is_missing_in_csv_and_stays_in_others(tmp_path):
     table = pa.table({"a": ["", None, "x"], "b": [1, 2, 3]})
-    for suffix, expected in ((".csv", [None, None, "x"]), (".jsonl", ["", None, "x"]), (".parquet", ["", None, "x"])):
+    for suffix, expected in (
+        (".csv", [None, None, "x"]),
+        (".jsonl", ["", None, "x"]),
+        (".parquet", ["", None, "x"]),
+    ):
         write(tmp_path / f"t{suffix}", table)
         assert read(tmp_path / f"t{suffix}")["a"].to_pylist() == expected
 
@@ -166,12 +191,16 @@ def test_one_file_can_have_many_parts(tmp_path):
         with Writer(path, schema) as writer:
             for part in parts:
                 writer.write(pa.table({"a": pa.array(part).dictionary_encode()}))
-        assert collect(path, like=schema, rows=3)["a"].to_pylist() == [value for part in parts for value in part]
+        assert collect(path, like=schema, rows=3)["a"].to_pylist() == [
+            value for part in parts for value in part
+        ]
 
 
 def test_dictionaries_keep_only_what_rows_have(tmp_path):
     codes = pa.array([2, None, 2], pa.int8())
-    column = pa.DictionaryArray.from_arrays(codes, pa.array(["Anna Secret", "Ben Secret", "hidden"]))
+    column = pa.DictionaryArray.from_arrays(
+        codes, pa.array(["Anna Secret", "Ben Secret", "hidden"])
+    )
     for suffix in SUFFIXES:
         path = tmp_path / f"t{suffix}"
         write(path, pa.table({"a": column, "b": [1, 2, 3]}))
@@ -179,11 +208,18 @@ def test_dictionaries_keep_only_what_rows_have(tmp_path):
         assert b"Anna" not in path.read_bytes()
     scale = pa.DictionaryArray.from_arrays(codes, pa.array(["low", "mid", "high"]), ordered=True)
     write(tmp_path / "scale.arrow", pa.table({"a": scale}))
-    assert read(tmp_path / "scale.arrow")["a"].chunk(0).dictionary.to_pylist() == ["low", "mid", "high"]
+    assert read(tmp_path / "scale.arrow")["a"].chunk(0).dictionary.to_pylist() == [
+        "low",
+        "mid",
+        "high",
+    ]
 
 
 def test_metadata_does_not_travel(tmp_path):
-    schema = pa.schema([pa.field("a", pa.int64(), metadata={"note": "Anna Secret"})], metadata={"by": "Anna Secret"})
+    schema = pa.schema(
+        [pa.field("a", pa.int64(), metadata={"note": "Anna Secret"})],
+        metadata={"by": "Anna Secret"},
+    )
     table = pa.table({"a": [1, 2]}, schema=schema)
     for suffix in (".parquet", ".arrow"):
         write(tmp_path / f"t{suffix}", table)

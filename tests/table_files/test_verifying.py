@@ -16,7 +16,12 @@ from lowtide.errors import LowtideError
 from lowtide.hashes import sha256_of
 from lowtide.table_files.verifying import broken_claims, why_refused
 
-COLUMNS = {"age": [30, 41, 52], "town": ["hidden"] * 3, "income": pa.nulls(3, pa.float64()), "person": [""] * 3}
+COLUMNS = {
+    "age": [30, 41, 52],
+    "town": ["hidden"] * 3,
+    "income": pa.nulls(3, pa.float64()),
+    "person": [""] * 3,
+}
 
 
 def write(path, **changes):
@@ -32,7 +37,9 @@ def card_for(make_card):
     def made(path, **changes):
         features = (Feature("age", 0.0), Feature("town", 1.0), Feature("income", 1.0))
         values = {"rows": 3, "features": features, "unjudged": Unjudged(withheld=("person",))}
-        return make_card(data_sha256=changes.pop("data_sha256", sha256_of(path)), **values | changes)
+        return make_card(
+            data_sha256=changes.pop("data_sha256", sha256_of(path)), **values | changes
+        )
 
     return made
 
@@ -52,8 +59,16 @@ def test_a_card_that_is_right_is_not_contradicted(card_for, tmp_path, suffix):
         ({"town": ["Turku", "Oulu", "Oulu"]}, {}, "hidden that show more than one value: town"),
         ({"person": ["a", "b", "c"]}, {}, "hidden that show more than one value: person"),
         ({"vote": ["L", "R", "L"]}, {}, "the file shows columns that the card does not name: vote"),
-        ({"tags": [["a"], ["b"], None]}, {}, "the file shows columns that the card does not name: tags"),
-        ({}, {"unjudged": Unjudged(released=("photo",))}, "the card names columns that the file lacks: photo"),
+        (
+            {"tags": [["a"], ["b"], None]},
+            {},
+            "the file shows columns that the card does not name: tags",
+        ),
+        (
+            {},
+            {"unjudged": Unjudged(released=("photo",))},
+            "the card names columns that the file lacks: photo",
+        ),
         (
             {},
             {"features": (Feature("age", 0.0), Feature("city", 1.0), Feature("income", 1.0))},
@@ -61,7 +76,9 @@ def test_a_card_that_is_right_is_not_contradicted(card_for, tmp_path, suffix):
         ),
     ],
 )
-def test_what_the_file_contradicts_is_named_without_a_value(card_for, tmp_path, columns, card, said):
+def test_what_the_file_contradicts_is_named_without_a_value(
+    card_for, tmp_path, columns, card, said
+):
     path = write(tmp_path / "shared.parquet", **columns)
     found = why_refused(card_for(path, **card), path)
     assert found.startswith("is not what the card says: ")
@@ -70,16 +87,17 @@ def test_what_the_file_contradicts_is_named_without_a_value(card_for, tmp_path, 
     assert not verify(card_for(path, **card), path)
 
 
-def test_hidden_columns_may_show_values_where_they_are_noised_or_filled_in(card_for, tmp_path):
+def test_hidden_columns_may_show_values_where_they_are_filled_in(card_for, tmp_path):
     path = write(tmp_path / "shared.parquet", income=[1.0, 2.0, 3.0])
     assert broken_claims(card_for(path), path) != []
-    assert broken_claims(card_for(path, mechanism="mixed", parameters={"noised": ("income",)}), path) == []
     assert broken_claims(card_for(path, parameters={"fill": "redraw"}), path) == []
 
 
 def test_a_card_that_names_words_is_not_read_as_one_of_columns(card_for, tmp_path):
     path = write(tmp_path / "shared.csv")
-    words = card_for(path, features=(Feature("3 listed terms", 1.0), Feature("all other words", 0.0)))
+    words = card_for(
+        path, features=(Feature("3 listed terms", 1.0), Feature("all other words", 0.0))
+    )
     assert broken_claims(words, path) == []
 
 
@@ -108,7 +126,9 @@ def test_edits_expiry_rejection_and_missing_approvals_are_told_apart(card_for, t
     path = write(tmp_path / "shared.csv")
     approved = card_for(path).reviewed(Decision("approve", "Ada", "2020-01-01"))
     assert why_refused(approved, path, approval=Approval(("Ada",), 1)) is None
-    assert "may not be shared: approvals needed" in why_refused(approved, path, approval=Approval(("Grace",), 1))
+    assert "may not be shared: approvals needed" in why_refused(
+        approved, path, approval=Approval(("Grace",), 1)
+    )
     rejected = approved.reviewed(Decision("reject", "Grace", "2020-01-02"))
     assert "Grace rejected this release" in why_refused(rejected, path)
     expired = approved.reviewed(Decision("approve", "Ada", "2020-01-02", expires="2020-06-01"))

@@ -96,18 +96,23 @@ for path in sys.argv[1:]:
 def test_a_disk_that_is_full_in_the_middle(tmp_path):
     """A real one, by a limit on the size of files."""
     paths = [str(tmp_path / f"t{suffix}") for suffix in SUFFIXES]
-    done = subprocess.run([sys.executable, "-c", LIMITED, *paths], capture_output=True, text=True, check=True)  # noqa: S603
+    done = subprocess.run(  # noqa: S603
+        [sys.executable, "-c", LIMITED, *paths], capture_output=True, text=True, check=True
+    )
     assert done.stderr == ""
     lines = done.stdout.splitlines()
     assert len(lines) == len(paths)
     assert all(
-        f"cannot write {path}: " in line and "make room" in line for path, line in zip(paths, lines, strict=True)
+        f"cannot write {path}: " in line and "make room" in line
+        for path, line in zip(paths, lines, strict=True)
     )
     assert list(tmp_path.iterdir()) == []
 
 
 def test_places_that_cannot_be_written(tmp_path):
-    with pytest.raises(LowtideError, match="No such file or directory; choose a folder that exists"):
+    with pytest.raises(
+        LowtideError, match="No such file or directory; choose a folder that exists"
+    ):
         Writer(tmp_path / "nowhere" / "t.csv", TABLE.schema).__enter__()
     (tmp_path / "file").write_text("x")
     with pytest.raises(LowtideError, match="Not a directory; choose a folder"):
@@ -139,10 +144,14 @@ def test_tables_that_do_not_fit_the_schema(tmp_path):
     with pytest.raises(LowtideError, match=r"column\(s\) 'c' beside the schema; drop them"):
         save(TABLE.append_column("c", TABLE["a"]))
     lists = pa.table({"a": [[1, 2], None]})
-    with pytest.raises(LowtideError, match=r"cannot write these columns to .*; choose another format"):
+    with pytest.raises(
+        LowtideError, match=r"cannot write these columns to .*; choose another format"
+    ):
         save(lists, schema=lists.schema)
     infinite = pa.table({"a": [1.0, float("inf")]})
-    with pytest.raises(LowtideError, match="infinite number, which JSON has no word for; write CSV"):
+    with pytest.raises(
+        LowtideError, match="infinite number, which JSON has no word for; write CSV"
+    ):
         save(infinite, "t.jsonl", infinite.schema)
     assert list(tmp_path.iterdir()) == []
     save(infinite, "t.csv", infinite.schema)

@@ -1,4 +1,6 @@
-"""Bands of numbers and dates: round cuts, readable labels that are true, and no value of few rows in them."""
+"""Bands of numbers and dates: round cuts, readable labels that are true, and no value of few rows
+in them.
+"""
 
 import datetime as dt
 import re
@@ -11,14 +13,29 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lowtide import LowtideError
-from lowtide.tables.bands import MISSING, UNJUDGED, Bands, digits_of, read_bands, round_cuts, roundest
+from lowtide.tables.bands import (
+    MISSING,
+    UNJUDGED,
+    Bands,
+    digits_of,
+    read_bands,
+    round_cuts,
+    roundest,
+)
 
 EPOCH = dt.date(1970, 1, 1)
 
 
 @pytest.mark.parametrize(
     ("low", "high", "found"),
-    [(23, 26, 25), (0, 114, 100), (43.2, 46.7, 45), (0.0012, 0.0019, 0.0015), (-7, 3, 0), (99.95, 100.05, 100)],
+    [
+        (23, 26, 25),
+        (0, 114, 100),
+        (43.2, 46.7, 45),
+        (0.0012, 0.0019, 0.0015),
+        (-7, 3, 0),
+        (99.95, 100.05, 100),
+    ],
 )
 def test_the_roundest_number_between_two(low, high, found):
     assert roundest(low, high) == found
@@ -57,13 +74,27 @@ def test_a_value_that_many_rows_share_has_a_band_of_its_own():
 
 def test_labels_of_whole_numbers_fractions_and_dates():
     assert Bands.of((30, 45, 65), whole=True).labels == ("up to 29", "30–44", "45–64", "65+")
-    assert Bands.of((30, 45, 65), whole=True, low=17, high=90).labels == ("17–29", "30–44", "45–64", "65–90")
+    assert Bands.of((30, 45, 65), whole=True, low=17, high=90).labels == (
+        "17–29",
+        "30–44",
+        "45–64",
+        "65–90",
+    )
     assert Bands.of((0.5, 1.0)).labels == ("under 0.5", "0.5 to under 1", "1 or more")
     assert Bands.of((-5, 0, 1), whole=True).labels == ("up to -6", "-5 to -1", "0", "1 or more")
     years = [float((dt.date(year, 1, 1) - EPOCH).days) for year in (1950, 1980, 1981)]
-    assert Bands.of(years, dates="day").labels == ("up to 1949", "1950–1979", "1980", "1981 or later")
+    assert Bands.of(years, dates="day").labels == (
+        "up to 1949",
+        "1950–1979",
+        "1980",
+        "1981 or later",
+    )
     months = [float((dt.date(2004, month, 1) - EPOCH).days) for month in (4, 10)]
-    assert Bands.of(months, dates="day").labels == ("up to 2004-03", "2004-04 to 2004-09", "2004-10 or later")
+    assert Bands.of(months, dates="day").labels == (
+        "up to 2004-03",
+        "2004-04 to 2004-09",
+        "2004-10 or later",
+    )
 
 
 def contains(label, value):
@@ -76,11 +107,16 @@ def contains(label, value):
     return int(ends[1]) <= value <= int(ends[2] or ends[1])
 
 
-@given(st.lists(st.integers(-50, 200), min_size=1, max_size=6, unique=True), st.lists(st.integers(-90, 300)))
+@given(
+    st.lists(st.integers(-50, 200), min_size=1, max_size=6, unique=True),
+    st.lists(st.integers(-90, 300)),
+)
 def test_a_band_contains_every_value_that_it_stands_for(cuts, values):
     bands = Bands.of(sorted(cuts), whole=True)
     codes = bands.place(np.array(values, dtype=float))
-    assert all(contains(bands.labels[code], value) for code, value in zip(codes, values, strict=True))
+    assert all(
+        contains(bands.labels[code], value) for code, value in zip(codes, values, strict=True)
+    )
 
 
 def test_what_no_band_speaks_of_has_no_band():
@@ -96,12 +132,16 @@ def test_what_no_band_speaks_of_has_no_band():
 
 
 def test_dates_with_times_belong_to_their_day():
-    column = pa.chunked_array([pa.array([dt.datetime(1979, 12, 31, 23, 59), dt.datetime(1980, 1, 1), None])])
+    column = pa.chunked_array(
+        [pa.array([dt.datetime(1979, 12, 31, 23, 59), dt.datetime(1980, 1, 1), None])]
+    )
     bands = Bands.of(read_bands(["born=1980-01-01"])["born"], dates="time")
     assert bands.codes(nw.from_native(column, series_only=True)).tolist() == [0, 1, MISSING]
 
 
-@pytest.mark.parametrize("text", ["age=45,30", "age=30,30", "age=", "age=thirty", "30,45", "age=30,nan"])
+@pytest.mark.parametrize(
+    "text", ["age=45,30", "age=30,30", "age=", "age=thirty", "30,45", "age=30,nan"]
+)
 def test_bands_that_overlap_or_cannot_be_read_are_refused(text):
     with pytest.raises(LowtideError, match=r"such as age=17,30,45,65|increasing numbers|as in age"):
         read_bands([text])

@@ -1,4 +1,6 @@
-"""A release has its cells and nothing beside them: no listed categories, no values under missing ones, no index."""
+"""A release has its cells and nothing beside them: no listed categories, no values under missing
+ones, no index.
+"""
 
 import datetime as dt
 import io
@@ -18,7 +20,9 @@ from lowtide.table_files.writing import Writer
 N = 160
 RNG = np.random.default_rng(0)
 VOTE = RNG.integers(0, 2, N)
-TOWNS = np.array(["Zarquon", "Vogsphere"])[VOTE].tolist()  # a copy of the secret, so it is always hidden
+TOWNS = np.array(["Zarquon", "Vogsphere"])[
+    VOTE
+].tolist()  # a copy of the secret, so it is always hidden
 SHOWN = RNG.choice(["low", "high"], N).tolist()
 BORN = [dt.date(1990 + int(v), 7, 17) for v in VOTE]
 FAST = {"steps": 5, "progress": False, "budget": 0.6}
@@ -28,7 +32,9 @@ def ghost(values, missing):
     """An Arrow array in which some values are missing, and lie under the marks all the same."""
     array = pa.array(values)
     there = pa.array([k not in missing for k in range(len(values))])
-    return pa.Array.from_buffers(array.type, len(values), [there.buffers()[1], *array.buffers()[1:]])
+    return pa.Array.from_buffers(
+        array.type, len(values), [there.buffers()[1], *array.buffers()[1:]]
+    )
 
 
 def arrow(**columns):
@@ -86,7 +92,10 @@ def test_the_index_and_attributes_of_a_frame_stay_behind():
     frame = arrow().to_pandas().set_index(pd.Index([f"person {i}" for i in range(N)], name="who"))
     frame.attrs["made by"] = "Anna"
     made = plan(frame, "vote", policy="fixed", **FAST)
-    with pytest.warns(LowtideNote, match="the index of the frame was not judged: the rows of the release are numbered"):
+    with pytest.warns(
+        LowtideNote,
+        match="the index of the frame was not judged: the rows of the release are numbered",
+    ):
         shown = release(frame, made).data
     assert shown.index.equals(pd.RangeIndex(N))
     assert shown.index.name is None
@@ -105,13 +114,17 @@ def test_metadata_of_arrow_tables_stays_behind():
 def test_hidden_dates_do_not_lie_under_missing_ones():
     for frame in (pl.from_arrow(arrow(born=BORN)), arrow(born=BORN)):
         shown = release(frame, plan(frame, "vote", policy="fixed", **FAST)).data
-        column = shown["born"].to_arrow() if isinstance(shown, pl.DataFrame) else shown["born"].chunk(0)
+        column = (
+            shown["born"].to_arrow() if isinstance(shown, pl.DataFrame) else shown["born"].chunk(0)
+        )
         assert column.null_count == N
         assert not any(column.buffers()[1].to_pybytes())
 
 
 def test_values_under_missing_ones_of_the_source_are_not_released(tmp_path):
-    remark = ghost([f"HIV+ patient {k % 3}" if k < 40 else "none" for k in range(N)], set(range(40)))
+    remark = ghost(
+        [f"HIV+ patient {k % 3}" if k < 40 else "none" for k in range(N)], set(range(40))
+    )
     dose = ghost([31337 if k < 40 else k % 7 for k in range(N)], set(range(40)))
     table = arrow(remark=remark, dose=dose)
     made = plan(table, "vote", policy="fixed", **FAST)

@@ -35,7 +35,9 @@ def release(table, *, hidden=None, ids=None, **options):
     """Encode, hide, write."""
     rows, mechanism = mechanism_of(table, **options)
     hidden = np.ones(len(mechanism.features), dtype=bool) if hidden is None else np.asarray(hidden)
-    hidden_rows = mechanism.hide(rows, hidden, noise=NOISE, ids=range(len(rows)) if ids is None else ids)
+    hidden_rows = mechanism.hide(
+        rows, hidden, noise=NOISE, ids=range(len(rows)) if ids is None else ids
+    )
     return write(table, hidden_rows, hidden, mechanism)
 
 
@@ -61,7 +63,10 @@ def test_numbers_of_every_type_in_every_library(library, dtype):
         "torch": lambda: (torch.tensor(array), lambda t: t.numpy()),
         "pandas": lambda: (pd.DataFrame(columns), lambda t: t.to_numpy()),
         "polars": lambda: (pl.DataFrame(columns), lambda t: t.to_numpy()),
-        "pyarrow": lambda: (pa.table(columns), lambda t: np.stack([c.to_numpy() for c in t.columns], axis=1)),
+        "pyarrow": lambda: (
+            pa.table(columns),
+            lambda t: np.stack([c.to_numpy() for c in t.columns], axis=1),
+        ),
     }[library]()
     shown = release(table, hidden=hidden, lam=3.0)
     assert type(shown) is type(table)
@@ -96,7 +101,12 @@ def test_whole_numbers_are_rounded_to_the_nearest():
 
 
 def test_exact_doubles_and_large_integers_survive_beside_hidden_cells():
-    table = pd.DataFrame({"a": [0.1 + 1e-17 * k + k for k in range(N)], "b": [2**53 + 2**40 * k + k for k in range(N)]})
+    table = pd.DataFrame(
+        {
+            "a": [0.1 + 1e-17 * k + k for k in range(N)],
+            "b": [2**53 + 2**40 * k + k for k in range(N)],
+        }
+    )
     hidden = np.zeros((N, 2), dtype=bool)
     hidden[0] = True
     shown = release(table, hidden=hidden)
@@ -147,13 +157,21 @@ TEXT_COLUMNS = {
     "pyarrow chunks": lambda v: pa.concat_tables([pa.table({"t": v[:5]}), pa.table({"t": v[5:]})]),
 }
 CLOSED_COLUMNS = {
-    "pandas category": lambda v: pd.DataFrame({"t": pd.Categorical(v, categories=[*sorted(set(v)), "unused"])}),
+    "pandas category": lambda v: pd.DataFrame(
+        {"t": pd.Categorical(v, categories=[*sorted(set(v)), "unused"])}
+    ),
     "pandas ordered": lambda v: pd.DataFrame({"t": pd.Categorical(v, ordered=True)}),
     "polars categorical": lambda v: pl.DataFrame({"t": v}, schema={"t": pl.Categorical}),
-    "polars enum": lambda v: pl.DataFrame({"t": v}, schema={"t": pl.Enum([*sorted(set(v)), "unused"])}),
+    "polars enum": lambda v: pl.DataFrame(
+        {"t": v}, schema={"t": pl.Enum([*sorted(set(v)), "unused"])}
+    ),
     "pyarrow dictionary": lambda v: pa.table({"t": pa.array(v).dictionary_encode()}),
     "pyarrow dictionary chunks": lambda v: pa.table(
-        {"t": pa.chunked_array([pa.array(v[:5]).dictionary_encode(), pa.array(v[5:]).dictionary_encode()])}
+        {
+            "t": pa.chunked_array(
+                [pa.array(v[:5]).dictionary_encode(), pa.array(v[5:]).dictionary_encode()]
+            )
+        }
     ),
 }
 
@@ -167,7 +185,10 @@ def schema(table):
 def values(table):
     column = table["t"]
     listed = column.to_pylist() if isinstance(table, pa.Table) else list(column)
-    return [None if value is None or value is pd.NA or value != value else value for value in listed]  # noqa: PLR0124
+    return [
+        None if value is None or value is pd.NA or value != value else value  # noqa: PLR0124
+        for value in listed
+    ]
 
 
 @pytest.mark.parametrize("make", TEXT_COLUMNS.values(), ids=TEXT_COLUMNS)
@@ -177,7 +198,9 @@ def test_redacted_text_shows_a_word(make):
     table = make(TEXT)
     shown = release(table, hidden=hidden)
     assert schema(shown) == schema(table)
-    assert values(shown) == ["hidden" if mask else text for mask, text in zip(hidden[:, 0], TEXT, strict=True)]
+    assert values(shown) == [
+        "hidden" if mask else text for mask, text in zip(hidden[:, 0], TEXT, strict=True)
+    ]
     read_table(shown)
 
 
@@ -188,7 +211,9 @@ def test_redacted_categories_of_a_closed_type_are_missing(make):
     table = make(TEXT)
     shown = release(table, hidden=hidden)
     assert schema(shown) == schema(table)
-    assert values(shown) == [None if mask else text for mask, text in zip(hidden[:, 0], TEXT, strict=True)]
+    assert values(shown) == [
+        None if mask else text for mask, text in zip(hidden[:, 0], TEXT, strict=True)
+    ]
     read_table(shown)
 
 
@@ -211,7 +236,11 @@ def test_the_word_for_hidden_is_never_a_category():
 
 def test_dates_become_missing_or_dates():
     days = [dt.date(2020, 1, 1 + k % 3) for k in range(N)]
-    for table in (pl.DataFrame({"t": days}), pa.table({"t": days}), pd.DataFrame({"t": pd.to_datetime(days)})):
+    for table in (
+        pl.DataFrame({"t": days}),
+        pa.table({"t": days}),
+        pd.DataFrame({"t": pd.to_datetime(days)}),
+    ):
         redacted = release(table, kind="redact", lam=None)
         assert schema(redacted) == schema(table)
         assert values(redacted) == [None] * N
@@ -240,7 +269,11 @@ def test_values_that_print_alike_are_refused():
 
 
 @pytest.mark.parametrize(
-    "make", [TEXT_COLUMNS[k] for k in ("pandas object", "pandas str", "pandas string", "polars", "pyarrow")]
+    "make",
+    [
+        TEXT_COLUMNS[k]
+        for k in ("pandas object", "pandas str", "pandas string", "polars", "pyarrow")
+    ],
 )
 def test_a_missing_text_is_a_category_of_its_own(make):
     table = make([None, "a", "b"] * 4)
@@ -263,7 +296,14 @@ def test_categories_that_a_batch_lacks_are_made_from_their_text():
     ):
         rows, mechanism = mechanism_of(make(days), **RESPONSE)
         hidden = np.array([True])
-        whole = values(write(make(days), mechanism.hide(rows, hidden, noise=NOISE, ids=range(N)), hidden, mechanism))
+        whole = values(
+            write(
+                make(days),
+                mechanism.hide(rows, hidden, noise=NOISE, ids=range(N)),
+                hidden,
+                mechanism,
+            )
+        )
         single = []
         for k in range(N):
             one = mechanism.hide(rows[k : k + 1], hidden, noise=NOISE, ids=[k])
@@ -272,11 +312,17 @@ def test_categories_that_a_batch_lacks_are_made_from_their_text():
         assert whole != days
 
 
-@pytest.mark.parametrize("make", [CLOSED_COLUMNS["pyarrow dictionary"], CLOSED_COLUMNS["polars categorical"]])
+@pytest.mark.parametrize(
+    "make", [CLOSED_COLUMNS["pyarrow dictionary"], CLOSED_COLUMNS["polars categorical"]]
+)
 def test_open_dictionaries_grow_by_what_is_drawn(make):
     rows, mechanism = mechanism_of(make(TEXT), **RESPONSE)
     hidden = np.array([True])
-    whole = values(write(make(TEXT), mechanism.hide(rows, hidden, noise=NOISE, ids=range(N)), hidden, mechanism))
+    whole = values(
+        write(
+            make(TEXT), mechanism.hide(rows, hidden, noise=NOISE, ids=range(N)), hidden, mechanism
+        )
+    )
     single = []
     for k in range(N):
         one = mechanism.hide(rows[k : k + 1], hidden, noise=NOISE, ids=[k])
@@ -348,7 +394,9 @@ def test_the_whole_chain_in_any_order_and_batches(random, cut, library):
     """Encode, hide, write: the same key and ids give the same table."""
     n = 30
     frame = mixed(n)
-    make = {"pandas": lambda f: f, "polars": pl.from_pandas, "pyarrow": pa.Table.from_pandas}[library]
+    make = {"pandas": lambda f: f, "polars": pl.from_pandas, "pyarrow": pa.Table.from_pandas}[
+        library
+    ]
     _, mechanism = mechanism_of(frame, **RESPONSE)
     ids = np.array([f"id {k}" for k in range(n)])
     mask = np.random.default_rng(2).random((n, 8)) < 0.5
@@ -356,7 +404,12 @@ def test_the_whole_chain_in_any_order_and_batches(random, cut, library):
     def disclosed(places):
         part = make(frame.iloc[places].reset_index(drop=True))
         rows = mechanism.encoder.encode(part)
-        shown = write(part, mechanism.hide(rows, mask[places], noise=NOISE, ids=ids[places]), mask[places], mechanism)
+        shown = write(
+            part,
+            mechanism.hide(rows, mask[places], noise=NOISE, ids=ids[places]),
+            mask[places],
+            mechanism,
+        )
         assert type(shown) is type(part)
         return shown if library == "pandas" else shown.to_pandas()
 
@@ -367,7 +420,8 @@ def test_the_whole_chain_in_any_order_and_batches(random, cut, library):
     together = pd.concat(parts, ignore_index=True)
     for name in frame.columns:
         assert (
-            together[name].tolist() == expected[name].tolist() or (together[name].isna() == expected[name].isna()).all()
+            together[name].tolist() == expected[name].tolist()
+            or (together[name].isna() == expected[name].isna()).all()
         ), name
         assert together[name].astype(str).tolist() == expected[name].astype(str).tolist()
     untouched = ~mask[order]

@@ -1,4 +1,6 @@
-"""Columns as redraw reads, draws and writes them: every type comes back as it was, on its own grid."""
+"""Columns as redraw reads, draws and writes them: every type comes back as it was, on its own
+grid.
+"""
 
 import datetime as dt
 
@@ -23,7 +25,9 @@ COLUMNS = {
     "gappy word": [None if k % 9 == 0 else str(v) for k, v in enumerate(RNG.choice(["a", "b"], N))],
     "flag": RNG.choice([True, False], N).tolist(),
     "day": [dt.date(1990, 1, 1) + dt.timedelta(days=int(v)) for v in RNG.integers(0, 9000, N)],
-    "time": [dt.datetime(2020, 1, 1) + dt.timedelta(seconds=int(v)) for v in RNG.integers(0, 10**7, N)],
+    "time": [
+        dt.datetime(2020, 1, 1) + dt.timedelta(seconds=int(v)) for v in RNG.integers(0, 10**7, N)
+    ],
 }
 FRAMES = {"arrow": pa.table, "pandas": pd.DataFrame, "polars": pl.DataFrame}
 
@@ -51,10 +55,14 @@ def test_every_value_has_a_cell_and_draws_stay_in_it(name):
     for uniform in (0.01, 0.5, 0.99):
         drawn = coded.draw(cells, np.full(N, uniform))
         assert (np.isnan(drawn) == (cells == coded.cells - 1)).all()
-        np.testing.assert_array_equal(coded.cell(drawn)[~coded.is_range(cells)], cells[~coded.is_range(cells)])
+        np.testing.assert_array_equal(
+            coded.cell(drawn)[~coded.is_range(cells)], cells[~coded.is_range(cells)]
+        )
 
 
-@pytest.mark.parametrize(("name", "step"), [("whole", 1.0), ("decimals", 0.01), ("hundreds", 100.0), ("any", 0.0)])
+@pytest.mark.parametrize(
+    ("name", "step"), [("whole", 1.0), ("decimals", 0.01), ("hundreds", 100.0), ("any", 0.0)]
+)
 def test_drawn_numbers_lie_on_the_grid_of_the_column(name, step):
     column = nw.from_native(pa.table({name: COLUMNS[name]}), eager_only=True)[name]
     coded = CodedColumn.learn(column)

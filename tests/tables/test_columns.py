@@ -31,7 +31,9 @@ def test_a_gap_is_the_median_and_a_mark(make):
     assert features.names == ("a", "b")
     np.testing.assert_array_equal(features.groups, [0, 0, 1])
     # Later tables get the median of training, and a mark also where nothing is missing.
-    np.testing.assert_array_equal(encoder.encode(make({"a": [None, 7.0], "b": [5, 6]})), [[4, 1, 5], [7, 0, 6]])
+    np.testing.assert_array_equal(
+        encoder.encode(make({"a": [None, 7.0], "b": [5, 6]})), [[4, 1, 5], [7, 0, 6]]
+    )
     np.testing.assert_array_equal(encoder.encode(make({"a": [8.0], "b": [5]})), [[8, 0, 5]])
 
 
@@ -39,7 +41,9 @@ def test_a_gap_is_the_median_and_a_mark(make):
 def test_a_gap_where_there_was_none_is_refused(make):
     _, encoder = read_table(make({"a": [1.0, 2.0], "d": [dt.datetime(2020, 1, 1)] * 2}))
     day = [dt.datetime(2020, 1, 2)] * 2
-    with pytest.raises(LowtideError, match="column 'a' of X has 1 entries that are NaN or infinite; fill missing"):
+    with pytest.raises(
+        LowtideError, match="column 'a' of X has 1 entries that are NaN or infinite; fill missing"
+    ):
         encoder.encode(make({"a": [1.0, None], "d": day}))
     with pytest.raises(LowtideError, match="column 'd' of X has 1 entries"):
         encoder.encode(make({"a": [1.0, 2.0], "d": [day[0], None]}))
@@ -48,7 +52,9 @@ def test_a_gap_where_there_was_none_is_refused(make):
 @every_library
 @pytest.mark.parametrize("column", [[1.0, float("inf")], [None, float("-inf")], [1e300, None]])
 def test_infinite_numbers_are_refused(make, column):
-    with pytest.raises(LowtideError, match="column 'a' of X has 1 entries that are NaN or infinite"):
+    with pytest.raises(
+        LowtideError, match=r"column .a. of X has 1 (entries that are NaN|numbers beyond 3\.4e38)"
+    ):
         read_table(make({"a": column}))
 
 
@@ -99,13 +105,25 @@ def test_a_column_of_missing_values_is_a_constant(table):
 
 
 def test_batches_whose_type_got_lost_are_read_as_before():
-    """A batch without a single value has any type, and pandas keeps booleans with gaps as objects."""
-    _, encoder = read_table(pl.DataFrame({"a": [1, None, 3], "d": [dt.date(2020, 1, 1), None, dt.date(2020, 1, 3)]}))
+    """A batch without a single value has any type, and pandas keeps booleans with gaps as
+    objects.
+    """
+    _, encoder = read_table(
+        pl.DataFrame({"a": [1, None, 3], "d": [dt.date(2020, 1, 1), None, dt.date(2020, 1, 3)]})
+    )
     expected = [[2, 1, 18263, 1]]
-    np.testing.assert_array_equal(encoder.encode(pl.DataFrame({"a": [None], "d": [None]})), expected)
-    np.testing.assert_array_equal(encoder.encode(pa.table({"a": pa.nulls(1), "d": pa.nulls(1)})), expected)
-    np.testing.assert_array_equal(encoder.encode(pd.DataFrame({"a": [None], "d": [None]})), expected)
-    _, flags = read_table(pd.DataFrame({"a": pd.Series([True, None, False, True], dtype="boolean")}))
+    np.testing.assert_array_equal(
+        encoder.encode(pl.DataFrame({"a": [None], "d": [None]})), expected
+    )
+    np.testing.assert_array_equal(
+        encoder.encode(pa.table({"a": pa.nulls(1), "d": pa.nulls(1)})), expected
+    )
+    np.testing.assert_array_equal(
+        encoder.encode(pd.DataFrame({"a": [None], "d": [None]})), expected
+    )
+    _, flags = read_table(
+        pd.DataFrame({"a": pd.Series([True, None, False, True], dtype="boolean")})
+    )
     objects = pd.DataFrame({"a": pd.Series([True, None, False], dtype=object)})
     np.testing.assert_array_equal(flags.encode(objects), [[1, 0], [1, 1], [0, 0]])
 
@@ -122,14 +140,18 @@ def test_batches_whose_type_got_lost_are_read_as_before():
 @every_library
 def test_other_kinds_of_values_than_in_training_are_refused(make, before, after, held):
     _, encoder = read_table(make({"a": before}))
-    with pytest.raises(LowtideError, match=f"column 'a' held {held} in training and now holds something") as caught:
+    with pytest.raises(
+        LowtideError, match=f"column 'a' held {held} in training and now holds something"
+    ) as caught:
         encoder.encode(make({"a": after}))
     assert "SECRET" not in str(caught.value)
 
 
 @every_library
 def test_stand_ins_for_what_cannot_be_read(make):
-    _, encoder = read_table(make({"a": [1.0, 2.0, 3.0], "b": [1.0, None, 3.0], "d": [dt.datetime(2020, 1, 1)] * 3}))
+    _, encoder = read_table(
+        make({"a": [1.0, 2.0, 3.0], "b": [1.0, None, 3.0], "d": [dt.datetime(2020, 1, 1)] * 3})
+    )
     strange = make({"a": ["hidden", "7.5", None], "b": ["hidden", None, "1"], "d": ["hidden"] * 3})
     rows = encoder.encode(strange, stand_in=[10.0, 20.0, 0.0, 30.0])
     np.testing.assert_array_equal(rows, [[10, 2, 1, 30], [7.5, 2, 1, 30], [10, 1, 0, 30]])
@@ -151,7 +173,9 @@ def test_arrays_stay_strict():
 def test_columns_without_text_for_a_name():
     rows, encoder = read_table(pd.DataFrame(np.arange(6).reshape(3, 2)))
     assert encoder.names == ("0", "1")
-    np.testing.assert_array_equal(rows, encoder.encode(pd.DataFrame(np.arange(6).reshape(3, 2))[[1, 0]]))
+    np.testing.assert_array_equal(
+        rows, encoder.encode(pd.DataFrame(np.arange(6).reshape(3, 2))[[1, 0]])
+    )
     with pytest.raises(LowtideError, match="several columns of the same name"):
         read_table(pd.DataFrame({0: [1], "0": [2]}))
     with pytest.raises(LowtideError, match="0 sample"):
@@ -159,7 +183,10 @@ def test_columns_without_text_for_a_name():
 
 
 @settings(max_examples=60)
-@given(st.lists(st.none() | st.integers(-1000, 1000), min_size=1, max_size=30), st.sampled_from(sorted(LIBRARIES)))
+@given(
+    st.lists(st.none() | st.integers(-1000, 1000), min_size=1, max_size=30),
+    st.sampled_from(sorted(LIBRARIES)),
+)
 def test_every_value_and_every_gap_is_encoded(values, library):
     """The encoded columns hold all there is: values and gaps come back."""
     table = LIBRARIES[library]({"a": pa.array(values, type=pa.int64())})
@@ -172,7 +199,9 @@ def test_every_value_and_every_gap_is_encoded(values, library):
     assert back == values
     if any(gaps):
         present = [value for value in values if value is not None]
-        np.testing.assert_array_equal(rows[gaps, 0], np.float32(np.median(present) if present else 0.0))
+        np.testing.assert_array_equal(
+            rows[gaps, 0], np.float32(np.median(present) if present else 0.0)
+        )
     np.testing.assert_array_equal(encoder.encode(table), rows)
 
 
@@ -196,7 +225,9 @@ def test_dates_are_days_since_1970(make):
         pd.DataFrame({"t": pd.to_datetime(["2020-01-02 12:00"]).astype("datetime64[s]")}),
         pd.DataFrame({"t": pd.to_datetime(["2020-01-02 13:00"]).tz_localize("Europe/Berlin")}),
         pl.DataFrame({"t": [dt.datetime(2020, 1, 2, 12)]}, schema={"t": pl.Datetime("ms")}),
-        pl.DataFrame({"t": [dt.datetime(2020, 1, 2, 12)]}).with_columns(pl.col("t").dt.replace_time_zone("UTC")),
+        pl.DataFrame({"t": [dt.datetime(2020, 1, 2, 12)]}).with_columns(
+            pl.col("t").dt.replace_time_zone("UTC")
+        ),
         pa.table({"t": pa.array([dt.datetime(2020, 1, 2, 12)], type=pa.timestamp("s"))}),
     ],
     ids=["ns", "s", "zone", "polars ms", "polars zone", "pyarrow s"],
@@ -236,7 +267,10 @@ def test_every_day_has_its_own_code(days):
     ):
         rows, _ = read_table(table)
         epoch = dt.date(1970, 1, 1).toordinal()
-        back = [None if len(row) == 2 and row[1] else dt.date.fromordinal(int(row[0]) + epoch) for row in rows]
+        back = [
+            None if len(row) == 2 and row[1] else dt.date.fromordinal(int(row[0]) + epoch)
+            for row in rows
+        ]
         assert back == days
 
 
@@ -266,9 +300,13 @@ UNREADABLE = {
 }
 
 
-@pytest.mark.parametrize(("what", "table"), [(what, table) for what, tables in UNREADABLE.items() for table in tables])
+@pytest.mark.parametrize(
+    ("what", "table"), [(what, table) for what, tables in UNREADABLE.items() for table in tables]
+)
 def test_refuses_types_that_are_neither_numbers_nor_dates_nor_text(what, table):
-    with pytest.raises(LowtideError, match=f"column 'q' holds {what}; turn it into numbers, dates or text") as caught:
+    with pytest.raises(
+        LowtideError, match=f"column 'q' holds {what}; turn it into numbers, dates or text"
+    ) as caught:
         read_table(table)
     assert "SECRET" not in str(caught.value)
 
@@ -330,7 +368,9 @@ def test_a_thousand_texts_all_stay(make):
 @every_library
 def test_texts_that_name_rows_are_refused(make):
     texts = [f"person {k}" for k in range(26)] + ["nobody"] * 24
-    with pytest.raises(LowtideError, match=r"'t' holds 27 different texts in 50 rows, too many.*; drop it") as caught:
+    with pytest.raises(
+        LowtideError, match=r"'t' holds 27 different texts in 50 rows, too many.*; drop it"
+    ) as caught:
         read_table(make({"t": texts}))
     assert "person" not in str(caught.value)
     read_table(make({"t": texts[1:]}))  # of 49 rows nobody can tell
@@ -350,7 +390,9 @@ def test_an_encoder_has_one_entry_per_column():
 
 
 def test_an_encoder_from_its_fields():
-    _, encoder = read_table(pd.DataFrame({"a": [1.0, None], "t": ["x", "y"], "d": pd.to_datetime(["2020-01-01"] * 2)}))
+    _, encoder = read_table(
+        pd.DataFrame({"a": [1.0, None], "t": ["x", "y"], "d": pd.to_datetime(["2020-01-01"] * 2)})
+    )
     kinds = ("names", "categories", "fills", "dates", "others", "spans")
     fields = {name: list(getattr(encoder, name)) for name in kinds}
     assert read_encoder(fields) == encoder

@@ -20,13 +20,23 @@ CLEAN = {
     "job": ["cook", "smith", "cook", "nurse"],
     "member": [True, False, True, True],
 }
-RELEASE = {"member": [True, True, True, True], "job": ["cook", "*", "*", "nurse"], "age": [30.0, 40.0, 50.0, 40.0]}
+RELEASE = {
+    "member": [True, True, True, True],
+    "job": ["cook", "*", "*", "nurse"],
+    "age": [30.0, 40.0, 50.0, 40.0],
+}
 
 
-@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table], ids=["pandas", "polars", "pyarrow"])
+@pytest.mark.parametrize(
+    "make", [pd.DataFrame, pl.DataFrame, pa.table], ids=["pandas", "polars", "pyarrow"]
+)
 def test_frames_are_compared_by_the_names_of_their_columns(make):
     change = changed(make(CLEAN), make(RELEASE))
-    assert [(column.name, column.share) for column in change.columns] == [("age", 0.25), ("job", 0.5), ("member", 0.25)]
+    assert [(column.name, column.share) for column in change.columns] == [
+        ("age", 0.25),
+        ("job", 0.5),
+        ("member", 0.25),
+    ]
     assert change.share == pytest.approx(1 / 3)
     assert change.rows == 4
     # 20 off in one of four rows, over a standard deviation of √125.
@@ -58,9 +68,13 @@ def test_arrays_tensors_lists_and_sparse_matrices_agree():
         assert [c.rms for c in other.columns] == pytest.approx([c.rms for c in dense.columns])
 
 
-@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array, lambda x: pd.DataFrame(x, columns=["a"])])
+@pytest.mark.parametrize(
+    "make", [np.asarray, sparse.csr_array, lambda x: pd.DataFrame(x, columns=["a"])]
+)
 def test_changes_below_single_precision_are_seen(make):
-    assert changed(make(np.array([[1.0], [2.0]])), make(np.array([[1.0 + 1e-12], [2.0]]))).share == 0.5
+    assert (
+        changed(make(np.array([[1.0], [2.0]])), make(np.array([[1.0 + 1e-12], [2.0]]))).share == 0.5
+    )
 
 
 def test_a_sparse_table_may_be_held_against_a_dense_one_and_neither_is_touched():
@@ -68,7 +82,9 @@ def test_a_sparse_table_may_be_held_against_a_dense_one_and_neither_is_touched()
         (np.array([1.0, 0.0, 2.0, 3.0]), np.array([0, 1, 1, 1]), np.array([0, 2, 4])), shape=(2, 2)
     )
     stored = clean.data.copy()
-    change = changed(clean, np.array([[1.0, 0.0], [0.0, 4.0]]))  # the last entry is stored in two parts, 2 + 3
+    change = changed(
+        clean, np.array([[1.0, 0.0], [0.0, 4.0]])
+    )  # the last entry is stored in two parts, 2 + 3
     assert [column.share for column in change.columns] == [0.0, 0.5]
     assert change.columns[1].rms == pytest.approx(math.sqrt(0.5) / 2.5)
     np.testing.assert_array_equal(clean.data, stored)
@@ -77,7 +93,10 @@ def test_a_sparse_table_may_be_held_against_a_dense_one_and_neither_is_touched()
 def test_a_column_without_spread_has_no_unit():
     for make in (np.asarray, sparse.csr_array):
         change = changed(make([[2.0, 1.0], [2.0, 3.0]]), make([[2.5, 1.0], [2.0, 3.0]]))
-        assert [(column.share, column.rms) for column in change.columns] == [(0.5, None), (0.0, 0.0)]
+        assert [(column.share, column.rms) for column in change.columns] == [
+            (0.5, None),
+            (0.0, 0.0),
+        ]
         assert change.rms == 0
 
 
@@ -85,7 +104,9 @@ def test_a_column_without_spread_has_no_unit():
 def test_psnr_is_minus_twenty_log_of_the_noise_over_the_peak(scale, peak):
     clean = np.random.default_rng(1).uniform(0, peak, (40, 12))
     signs = np.random.default_rng(2).choice([-1.0, 1.0], clean.shape)
-    assert changed(clean, clean + scale * peak * signs, peak=peak).psnr == pytest.approx(-20 * math.log10(scale))
+    assert changed(clean, clean + scale * peak * signs, peak=peak).psnr == pytest.approx(
+        -20 * math.log10(scale)
+    )
     assert changed(clean, clean, peak=peak).psnr == math.inf
 
 
@@ -93,7 +114,8 @@ def test_psnr_is_minus_twenty_log_of_the_noise_over_the_peak(scale, peak):
 def test_the_figures_do_not_depend_on_the_unit_of_a_column(shift, scale):
     rng = np.random.default_rng(3)
     clean, release = rng.normal(size=(2, 30, 2))
-    plain, other = changed(clean, release), changed(scale * clean + shift, scale * release + shift)
+    plain = changed(clean, release)
+    other = changed(scale * clean + shift, scale * release + shift)
     assert other.rms == pytest.approx(plain.rms)
     assert other.share == plain.share == 1.0
 
@@ -110,7 +132,11 @@ def test_the_figures_do_not_depend_on_the_unit_of_a_column(shift, scale):
             pd.DataFrame({**CLEAN, "age": [1.0, np.inf, 2, 3]}),
             "column 'age' has entries that are NaN or infinite",
         ),
-        (pd.DataFrame(CLEAN), pd.DataFrame(CLEAN).rename(columns={"job": "work"}), r"lacks the column\(s\) job"),
+        (
+            pd.DataFrame(CLEAN),
+            pd.DataFrame(CLEAN).rename(columns={"job": "work"}),
+            r"lacks the column\(s\) job",
+        ),
         (pd.DataFrame(CLEAN), pd.DataFrame(CLEAN).head(3), "same rows and columns"),
     ],
 )
@@ -131,6 +157,8 @@ def test_gaps_in_numbers(library):
     clean = library.DataFrame({"a": [1.0, None, 3.0, 4.0], "b": [1, 2, 3, 4]})
     release = library.DataFrame({"a": [1.0, None, 0.0, None], "b": [1, 2, 3, 4]})
     found = changed(clean, release)
-    assert found.columns[0].share == pytest.approx(0.5)  # one number changed, one gap was made; the old gap is the same
+    assert found.columns[0].share == pytest.approx(
+        0.5
+    )  # one number changed, one gap was made; the old gap is the same
     assert found.columns[1].share == 0.0
     assert found.columns[0].rms > 0

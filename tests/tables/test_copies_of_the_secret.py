@@ -26,7 +26,11 @@ def survey():
 
 def test_a_copy_is_hidden_even_where_the_budget_would_show_it():
     made = plan(survey(), "vote", budget=0.9, policy="fixed", **FAST)
-    assert {feature.name: feature.hidden for feature in made.card.features} == {"Vote": 1, "choice": 1, "age": 0}
+    assert {feature.name: feature.hidden for feature in made.card.features} == {
+        "Vote": 1,
+        "choice": 1,
+        "age": 0,
+    }
 
 
 @pytest.mark.parametrize("verb", [scan, plan])
@@ -35,9 +39,14 @@ def test_scan_and_plan_say_which_columns_are_copies(verb):
         verb(survey(), "vote", **FAST)
     notes = [str(one.message) for one in said]
     for name in ("Vote", "choice"):
-        assert f"{name}: tells vote in nearly every row, so it is a copy of it; it is not released" in notes
+        assert (
+            f"{name}: tells vote in nearly every row, so it is a copy of it; its values are not"
+            " released as they are" in notes
+        )
 
 
 def test_a_copy_cannot_be_kept():
-    with pytest.raises(LowtideError, match="keep names choice, which tells vote in nearly every row"):
+    with pytest.raises(
+        LowtideError, match="keep names choice, which tells vote in nearly every row"
+    ):
         plan(survey(), "vote", keep=["choice"], policy="fixed", **FAST)

@@ -58,14 +58,20 @@ def test_columns_are_described_by_their_kind():
 def test_notes_are_for_people():
     description = describe(TABLE)
     assert description["name"].notes == (
-        "names rows: 100 different values in 100 rows; it cannot be judged, and it is blank in a release unless kept",
+        (
+            "names rows: 100 different values in 100 rows; it cannot be judged, and it is blank in"
+            " a release unless kept"
+        ),
     )
-    assert "100 different whole numbers in 100 rows; it is blank in a release" in description["row"].notes[0]
+    assert (
+        "100 different whole numbers in 100 rows; it is blank in a release"
+        in description["row"].notes[0]
+    )
     assert "25 % of the rows have no value" in description["income"].notes[0]
     assert description["age"].notes == ()
     assert (
-        "country: the same in every row; it tells nothing, and any other value is blank in a release"
-        in description.notes
+        "country: the same in every row; it tells nothing, and any other value is blank in a"
+        " release" in description.notes
     )
     many = describe(pa.table({"t": [f"t{i % 1200}" for i in range(5000)]}))
     assert many["t"].kind == "identifier"
@@ -76,10 +82,10 @@ def test_notes_are_for_people():
 
 def test_the_description_shows_no_value():
     for secret in (None, "party", "name", "country"):
-        leakage = str(asdict(describe(TABLE, secret=secret)))
-        assert "Zarquon" not in leakage
-        assert "5000777" not in leakage
-        assert "1234.5" not in leakage
+        description = str(asdict(describe(TABLE, secret=secret)))
+        assert "Zarquon" not in description
+        assert "5000777" not in description
+        assert "1234.5" not in description
 
 
 def test_few_values_are_categories_however_few_rows_there_are():
@@ -96,7 +102,10 @@ def test_names_of_a_small_table_are_identifiers():
 
 @pytest.mark.parametrize("times", [1, 2, 3, 4])
 def test_texts_that_occur_a_few_times_each_are_identifiers(times):
-    assert describe(pa.table({"t": [f"name {i // times}" for i in range(600)]}))["t"].kind == "identifier"
+    assert (
+        describe(pa.table({"t": [f"name {i // times}" for i in range(600)]}))["t"].kind
+        == "identifier"
+    )
 
 
 def test_texts_that_repeat_are_categories():

@@ -14,7 +14,9 @@ from lowtide.tables.encoder import read_rows, read_table, take_rows
 COLUMNS = {"age": [30, 40, 50], "job": ["cook", "smith", "cook"], "member": [True, False, True]}
 
 
-@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table], ids=["pandas", "polars", "pyarrow"])
+@pytest.mark.parametrize(
+    "make", [pd.DataFrame, pl.DataFrame, pa.table], ids=["pandas", "polars", "pyarrow"]
+)
 def test_frames_of_every_library_read_alike(make):
     rows, encoder = read_table(make(COLUMNS))
     np.testing.assert_array_equal(rows, [[30, 1, 0, 1], [40, 0, 1, 0], [50, 1, 0, 1]])
@@ -54,8 +56,14 @@ def test_a_memory_map_stays_on_disk(tmp_path):
         (np.array([["a"]]), "columns of text in a data frame"),
         (np.array([[1j]]), "Complex data not supported"),
         (sparse.csr_array(np.array([[np.nan]])), "NaN"),
-        (pd.DataFrame({"a": [1.0, 2.0], "b": [1.0, np.inf]}), "column 'b' of X has 1 entries that are NaN"),
-        (pd.DataFrame({"name": [f"person {k}" for k in range(1001)]}), "column 'name' holds 1001 different texts"),
+        (
+            pd.DataFrame({"a": [1.0, 2.0], "b": [1.0, np.inf]}),
+            "column 'b' of X has 1 entries that are NaN",
+        ),
+        (
+            pd.DataFrame({"name": [f"person {k}" for k in range(1001)]}),
+            "column 'name' holds 1001 different texts",
+        ),
     ],
 )
 def test_refuses_bad_rows(x, message):
@@ -90,7 +98,9 @@ TABLES = {
 
 
 @pytest.mark.parametrize("make", TABLES.values(), ids=TABLES)
-@pytest.mark.parametrize("index", [[4, 0, 4], np.array([5]), [], range(6)], ids=["repeated", "one", "none", "all"])
+@pytest.mark.parametrize(
+    "index", [[4, 0, 4], np.array([5]), [], range(6)], ids=["repeated", "one", "none", "all"]
+)
 def test_rows_at_positions(make, index):
     table = make()
     taken = take_rows(table, index)
@@ -121,6 +131,8 @@ def test_invalid_positions_are_refused(make, index, message):
 
 
 def test_types_and_gaps_stay_when_rows_are_taken():
-    frame = pd.DataFrame({"a": pd.Series([1, None, 3], dtype="Int64"), "t": pd.Categorical(["x", "y", "x"])})
+    frame = pd.DataFrame(
+        {"a": pd.Series([1, None, 3], dtype="Int64"), "t": pd.Categorical(["x", "y", "x"])}
+    )
     pd.testing.assert_frame_equal(take_rows(frame, [1, 2]), frame.iloc[[1, 2]])
     assert take_rows(pl.from_pandas(frame), [1, 2]).equals(pl.from_pandas(frame)[1:])

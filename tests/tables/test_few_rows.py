@@ -1,4 +1,6 @@
-"""Budgets on few rows: what a card may say when the rows cannot show it, and what a plan does to say more."""
+"""Budgets on few rows: what a card may say when the rows cannot show it, and what a plan does to
+say more.
+"""
 
 import time
 import warnings
@@ -75,7 +77,9 @@ class TestKept:
         assert 0 < planned.card_.standing.upper <= 0.05
 
     def test_a_budget_that_cannot_be_shown_is_no_reason_to_hide_everything(self):
-        planned = _planned(400, [0.5], budget=0.0525)  # one column can be shown, but not at a second look
+        planned = _planned(
+            400, [0.5], budget=0.0525
+        )  # one column can be shown, but not at a second look
         assert not planned.policy_.hidden.any()
 
     def test_hiding_everything_keeps_every_budget(self):
@@ -88,10 +92,13 @@ class TestKept:
         planned = _planned(400, [0.45, 0.5], budget=Budget.accuracy(0.56))
         standing = planned.card_.standing
         assert standing.state == ("kept" if standing.upper <= 0.56 else "not shown")
-        assert standing.upper >= max(attack.accuracy.high for attack in planned.check_.attacks.retrained)
+        assert standing.upper >= max(
+            attack.accuracy.high for attack in planned.check_.attacks.retrained
+        )
 
     def test_more_is_hidden_than_the_point_estimate_asks_for(self):
-        # Alone each tells 0.008 nat, all six 0.045: the point estimate of 500 rows alone would let several through.
+        # Alone each tells 0.008 nat, all six 0.045: the point estimate of 500 rows alone would let
+        # several through.
         planned = _planned(500, [0.44] * 6, budget=0.045)
         shown = int((~planned.policy_.hidden).sum())
         assert planned.card_.standing.state == "kept"
@@ -116,7 +123,9 @@ class TestCertified:
         rng = np.random.default_rng(1)
         x, s = _copies(3000, [0.5])
         x = np.concatenate([x, rng.standard_normal((3000, 1))], axis=1)
-        planned = Obfuscator(TIDE(**TIDE_OPTIONS), budget=0.05, certify=0.95, progress=False).fit(x, s)
+        planned = Obfuscator(TIDE(**TIDE_OPTIONS), budget=0.05, certify=0.95, progress=False).fit(
+            x, s
+        )
         assert planned.policy_.hidden.tolist() == [False, True]
         assert planned.card_.standing.state == "kept"
         assert planned.card_.bound.information <= 0.05
@@ -126,7 +135,10 @@ class TestCertified:
         x, s = _copies(400, [0.5])
         table = pa.table({"flag": x[:, 0], "number": np.random.default_rng(1).standard_normal(400)})
         asked = {"budget": "60%", "certify": 0.95, "keep": ["number"], "progress": False}
-        said = r"160 rows that judge .* \(number\) alone, in 160 cells, the bound is 100.0% right guesses already"
+        said = (
+            r"160 rows that judge .* \(number\) alone, in 160 cells, the bound is 100.0% right"
+            r" guesses already"
+        )
         with pytest.raises(LowtideError, match=said):
             Obfuscator(TIDE(**TIDE_OPTIONS), **asked).fit(table, s)
 
@@ -134,7 +146,9 @@ class TestCertified:
         x, s = _copies(400, [0.5])
         check = Obfuscator(TIDE(**TIDE_OPTIONS), budget=0.2, progress=False).fit(x, s).check_
         for budget, most in ((Budget(0.2), np.log(2)), (Budget.accuracy(0.6), 1.0)):
-            standing = replace(check, bound=None, empty=False).standing(budget, reference=400, certify=True)
+            standing = replace(check, bound=None, empty=False).standing(
+                budget, reference=400, certify=True
+            )
             assert (standing.state, standing.upper) == ("not shown", pytest.approx(most))
 
     def test_without_it_the_column_may_stay(self):
@@ -145,7 +159,9 @@ class TestCertified:
         assert planned.policy_.hidden.tolist() == [False, False]
         assert planned.card_.bound is None
 
-    @pytest.mark.parametrize("option", [{"policy": "sequential"}, {"mechanism": "gaussian", "lam": 0.5}, {"kept": 0.5}])
+    @pytest.mark.parametrize(
+        "option", [{"policy": "sequential"}, {"mechanism": "gaussian", "lam": 0.5}, {"kept": 0.5}]
+    )
     def test_it_is_refused_where_nothing_can_be_counted(self, option):
         x, s = _copies(200, [0.3])
         with pytest.raises(LowtideError, match="counted from columns as they are"):
@@ -165,7 +181,9 @@ def test_a_second_look_at_the_judged_rows_widens_the_interval():
 def test_nobody_guesses_better_than_blindly_what_shows_nothing():
     rng = np.random.default_rng(5)
     s = (rng.random(300) < 0.4).astype(int)
-    subject = Obfuscator(TIDE(max_steps=20, progress=False), budget=Budget.accuracy(0.65), progress=False)
+    subject = Obfuscator(
+        TIDE(max_steps=20, progress=False), budget=Budget.accuracy(0.65), progress=False
+    )
     subject.fit(np.column_stack([s, 1 - s]).astype(float), s)
     assert subject.policy_.hidden.all()
     standing = subject.card_.standing

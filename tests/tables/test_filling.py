@@ -1,4 +1,6 @@
-"""Hidden columns that are filled in: no holes, nothing of the hidden values, and nothing of the secret."""
+"""Hidden columns that are filled in: no holes, nothing of the hidden values, and nothing of the
+secret.
+"""
 
 import json
 
@@ -21,14 +23,24 @@ def survey(seed=0):
     vote = rng.choice(["blue", "green"], N)
     age = rng.integers(18, 90, N)
     dues = np.round(5 + 2 * age + np.where(vote == "green", 60, 0) + rng.normal(0, 3, N), 1)
-    party = pd.Categorical(np.where(rng.random(N) < 0.9, vote, "none"), categories=["blue", "green", "none"])
+    party = pd.Categorical(
+        np.where(rng.random(N) < 0.9, vote, "none"), categories=["blue", "green", "none"]
+    )
     score = pd.array(np.where(rng.random(N) < 0.2, None, rng.integers(0, 4, N)), "Int64")
     return pd.DataFrame({"party": party, "dues": dues, "age": age, "score": score, "vote": vote})
 
 
 @pytest.fixture(scope="module")
 def made():
-    return plan(survey(), "vote", policy="fixed", budget=0.05, hide=["party", "dues", "score"], fill="redraw", **QUICK)
+    return plan(
+        survey(),
+        "vote",
+        policy="fixed",
+        budget=0.05,
+        hide=["party", "dues", "score"],
+        fill="redraw",
+        **QUICK,
+    )
 
 
 def filled(made, frame, key):
@@ -41,7 +53,8 @@ def key(tmp_path_factory):
 
 
 def test_a_filled_release_has_no_holes_and_looks_like_the_original(made, key):
-    clean, shown = survey().drop(columns="vote"), filled(made, survey(), key)
+    clean = survey().drop(columns="vote")
+    shown = filled(made, survey(), key)
     assert (shown.dtypes == clean.dtypes).all()
     assert set(shown["party"]) == {"blue", "green", "none"}
     assert abs(shown["score"].isna().mean() - 0.2) < 0.1
@@ -63,7 +76,10 @@ def test_a_saved_plan_fills_alike_and_the_card_says_what_filled_cells_are(made, 
     again = Plan.load(made.save(tmp_path / "plan.lowtide"))
     pd.testing.assert_frame_equal(filled(again, survey(), key), filled(made, survey(), key))
     assert made.card.parameters["fill"] == "redraw"
-    assert "they are not the person's own, and tell nothing beyond what is shown" in made.card.text()
+    assert (
+        "they are not the person's own, and depend on nothing of the row but what is shown"
+        in made.card.text()
+    )
     assert "blue" not in json.dumps(made.to_json())
 
 
@@ -91,7 +107,10 @@ def test_a_plan_with_a_fill_is_a_folder_and_other_fills_are_refused(tmp_path):
     for options, message in (
         (["--fill", "redraw"], "--fill needs more than a JSON file holds"),
         (["--fill", "blue sky", "--out", str(tmp_path / "plan")], "fill must be one of"),
-        (["--fill", "redraw", "--mechanism", "gaussian", "--out", str(tmp_path / "plan")], "leave fill out"),
+        (
+            ["--fill", "redraw", "--mechanism", "gaussian", "--out", str(tmp_path / "plan")],
+            "leave fill out",
+        ),
     ):
         refused = CliRunner().invoke(app, [*command, *options])
         assert refused.exit_code == 2

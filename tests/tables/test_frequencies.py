@@ -16,7 +16,9 @@ def column(values, name="weight"):
 
 @pytest.fixture(scope="module")
 def values():
-    """A thousand numbers that occur once, five hundred that occur twice and two hundred that occur four times."""
+    """A thousand numbers that occur once, five hundred that occur twice and two hundred that occur
+    four times.
+    """
     rng = np.random.default_rng(0)
     different = rng.choice(10**6, 1700, replace=False).astype(float)
     return rng.permutation(np.repeat(different, [1] * 1000 + [2] * 500 + [4] * 200))
@@ -40,7 +42,11 @@ def stand_ins(found, coded, values, wanted, seed=1):
     rng = np.random.default_rng(seed)
     cell = coded.cell(values)
     return found.stand_ins(
-        0, cell, np.full(len(cell), wanted), coded.draw(cell, rng.random(len(cell))), rng.random(len(cell))
+        0,
+        cell,
+        np.full(len(cell), wanted),
+        coded.draw(cell, rng.random(len(cell))),
+        rng.random(len(cell)),
     )
 
 
@@ -53,7 +59,9 @@ def test_counts_are_those_of_the_whole_file_however_it_is_cut(values, coded):
 
 
 @pytest.mark.parametrize(("wanted", "times"), [(1, 2), (2, 4)])
-def test_a_number_that_should_be_shared_is_one_that_as_many_rows_of_the_file_share(values, coded, wanted, times):
+def test_a_number_that_should_be_shared_is_one_that_as_many_rows_of_the_file_share(
+    values, coded, wanted, times
+):
     drawn, classes = stand_ins(counted(coded, [values]), coded, values, wanted)
     occurs = pd.Series(values).value_counts()
     share = np.mean([occurs.get(value, 0) == times for value in drawn])
@@ -68,7 +76,9 @@ def test_a_number_that_should_be_unique_is_new_and_says_so(values, coded):
     assert (classes[~np.isin(drawn, values)] == 0).mean() > 0.99
 
 
-def test_shared_numbers_do_not_depend_on_batches_when_only_some_values_are_listed(values, coded, monkeypatch):
+def test_shared_numbers_do_not_depend_on_batches_when_only_some_values_are_listed(
+    values, coded, monkeypatch
+):
     monkeypatch.setattr(frequencies, "_LISTED", 200)
     results = [
         stand_ins(counted(coded, batches), coded, values, 1)[0]

@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lowtide.density.tide import TIDE
 from lowtide.disclose.obfuscator import Obfuscator
 from lowtide.disclose.saved import load_hider
 from lowtide.errors import LowtideError
+from lowtide.estimate.tide import TIDE
 from lowtide.tables.hider import TableHider
 
 
@@ -21,11 +21,13 @@ def make_rows(n=400, seed=0):
     return frame, np.array(["ZEBRA", "OKAPI"])[s]
 
 
-@pytest.fixture(scope="module", params=["fixed", "sequential", "paper"])
+@pytest.fixture(scope="module", params=["fixed", "disclosed", "raw"])
 def hider(request):
-    options = {"budget": 0.05} if request.param == "fixed" else {"epsilon": 0.3}
+    options = {"policy": "sequential", "past": request.param, "epsilon": 0.3}
+    if request.param == "fixed":
+        options = {"budget": 0.05}
     tide = TIDE(max_steps=40, progress=False)
-    return Obfuscator(tide, request.param, progress=False, **options).fit(*make_rows()).hider_
+    return Obfuscator(tide, progress=False, **options).fit(*make_rows()).hider_
 
 
 def test_the_hider_hides_the_leaking_columns(hider):
@@ -40,7 +42,8 @@ def test_a_saved_hider_hides_the_same(hider, tmp_path):
     hider.save(tmp_path / "hider")
     again = load_hider(tmp_path / "hider")
     x, _ = make_rows(seed=1)
-    (released, flags), (wanted, wanted_flags) = again.release(x), hider.release(x)
+    (released, flags) = again.release(x)
+    (wanted, wanted_flags) = hider.release(x)
     pd.testing.assert_frame_equal(released, wanted)
     assert np.array_equal(flags, wanted_flags)
     assert again.card == hider.card
@@ -56,22 +59,27 @@ def test_new_columns_are_refused(hider):
 
 
 @pytest.mark.parametrize(
-    "mask", [[True], [True, False, False, False], ["x", "y", "z"], [1, 0, 0], [[True] * 3], None, []]
+    "mask",
+    [[True], [True, False, False, False], ["x", "y", "z"], [1, 0, 0], [[True] * 3], None, []],
 )
 def test_a_mask_of_another_length_or_kind_is_refused(hider, mask):
     """NumPy would spread a short mask and take any text for true."""
     config, tensors = hider.parts()
     config = json.loads(json.dumps(config))
     holder = config["policy"]["rule"] if "rule" in config["policy"] else config["policy"]
-    holder["hidden" if "hidden" in holder else "hide"] = mask
+    if "hide" in tensors:
+        tensors = {**tensors, "hide": np.array(mask)}
+    else:
+        holder["hidden" if "hidden" in holder else "hide"] = mask
     with pytest.raises(LowtideError, match="here"):
         TableHider.from_parts(config, tensors, "here")
 
 
-def test_a_card_of_other_features_is_refused(hider):
+def test_a_card_of_other_features_is_refused(hider, sealed):
     config, tensors = hider.parts()
     config = json.loads(json.dumps(config))
     config["card"]["features"][0]["name"] = "z"
+    config["card"] = sealed(config["card"])
     with pytest.raises(LowtideError, match="here: the card is about other features"):
         TableHider.from_parts(config, tensors, "here")
 
@@ -82,3 +90,10 @@ def test_garbled_parts_are_refused(hider, part, junk):
     config, tensors = hider.parts()
     with pytest.raises(LowtideError, match="here"):
         TableHider.from_parts({**config, part: junk}, tensors, "here")
+
+
+def test_a_plan_of_the_policy_paper_is_refused_with_the_remedy(hider, tmp_path):
+    config, tensors = hider.parts()
+    config["policy"] = {**config["policy"], "name": "paper"}
+    with pytest.raises(LowtideError, match=r"no longer known; make it again with .*--past raw"):
+        TableHider.from_parts(config, tensors, tmp_path)

@@ -1,4 +1,6 @@
-"""Hierarchies that a user gives: read in ARX's form, and refused where they contradict themselves."""
+"""Hierarchies that a user gives: read in ARX's form, and refused where they contradict
+themselves.
+"""
 
 import pytest
 

@@ -1,4 +1,6 @@
-"""What critics are shown: the release, sets near it, and histories in which every past feature is shown once."""
+"""What critics are shown: the release, sets near it, and histories in which every past feature is
+shown once.
+"""
 
 import numpy as np
 import pytest
@@ -48,7 +50,9 @@ class TestAround:
         assert (asked[0][0][:, :m] == sampler.released).all()
 
     def test_half_of_the_training_rows_show_the_release(self):
-        sampler = Around(np.array([True, False, True, True]), np.zeros(4, bool), np.ones(4, bool), False)
+        sampler = Around(
+            np.array([True, False, True, True]), np.zeros(4, bool), np.ones(4, bool), False
+        )
         drawn = sampler.draw(torch.Size((4000,)), None, generator()).numpy()
         share = (drawn == sampler.released).all(axis=1).mean()
         assert 0.5 < share < 0.62
@@ -56,7 +60,11 @@ class TestAround:
 
 
 class TestHistories:
-    @given(st.integers(1, 5).flatmap(lambda m: flags(7, m)), st.integers(0, 2**16), st.sampled_from([0.0, 0.1]))
+    @given(
+        st.integers(1, 5).flatmap(lambda m: flags(7, m)),
+        st.integers(0, 2**16),
+        st.sampled_from([0.0, 0.1]),
+    )
     def test_show_the_candidate_and_each_past_feature_once(self, hidden, seed, stray):
         m = hidden.shape[1]
         rows = torch.arange(7).repeat(6, 5)
@@ -74,9 +82,12 @@ class TestHistories:
 
     @staticmethod
     def check(masks, hidden):
-        """Every row shows a prefix of features, each raw or by its stand-in; the last of it may be a candidate."""
+        """Every row shows a prefix of features, each raw or by its stand-in; the last of it may be
+        a candidate.
+        """
         m = masks.shape[1] // 2
-        raw, standin = masks[:, :m], masks[:, m:]
+        raw = masks[:, :m]
+        standin = masks[:, m:]
         assert not (raw & standin).any()
         shown = raw | standin
         assert (shown[:, :-1] >= shown[:, 1:]).all()  # a prefix
@@ -86,13 +97,17 @@ class TestHistories:
             past = np.arange(m) < length[:, None] - 1
             assert (standin == hidden)[past].all()
             last = np.arange(len(masks)), length - 1
-            assert (raw[last] | hidden[last]).all()  # a candidate is shown raw, a released feature as it was
+            assert (
+                raw[last] | hidden[last]
+            ).all()  # a candidate is shown raw, a released feature as it was
 
     def test_a_quarter_are_whole_releases_and_some_rows_stray(self):
         hidden = np.tile([True, True, True, True], (10, 1))
         rows = torch.arange(10).repeat(1000)
         drawn = Histories(hidden).draw(torch.Size((10_000,)), rows, generator()).numpy()
-        strays = (drawn[:, :3] & (drawn[:, 1:4] | drawn[:, 5:])).any(axis=1).mean()  # raw although it is past
+        strays = (
+            (drawn[:, :3] & (drawn[:, 1:4] | drawn[:, 5:])).any(axis=1).mean()
+        )  # raw although it is past
         assert 0.03 < strays < 0.2
         assert 0.15 < drawn[:, 4:].all(axis=1).mean() < 0.25
         kept = Histories(hidden, 0.0).draw(torch.Size((10_000,)), rows, generator()).numpy()

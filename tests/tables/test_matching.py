@@ -1,4 +1,6 @@
-"""How a release is joined to its reference, and what is refused: messages count rows and never quote a value."""
+"""How a release is joined to its reference, and what is refused: messages count rows and never
+quote a value.
+"""
 
 import numpy as np
 import pandas as pd
@@ -42,14 +44,26 @@ def test_ids_of_another_type_are_joined(reference):
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (lambda table: table.assign(person=table.person // 2), "120 rows and 60 different ids: 60 repeat one"),
-        (lambda table: table.assign(person=table.person + 500), "no id of the release is in the reference"),
+        (
+            lambda table: table.assign(person=table.person // 2),
+            "120 rows and 60 different ids: 60 repeat one",
+        ),
+        (
+            lambda table: table.assign(person=table.person + 500),
+            "no id of the release is in the reference",
+        ),
         (
             lambda table: table.assign(person=table.person + 5),
             "5 of the 120 ids of the release are not in the reference",
         ),
-        (lambda table: table.assign(person=table.person.where(table.index > 2)), "3 rows of the release have no id"),
-        (lambda table: table.rename(columns={"person": "persons"}), "the release has no column 'person'; did you mean"),
+        (
+            lambda table: table.assign(person=table.person.where(table.index > 2)),
+            "3 rows of the release have no id",
+        ),
+        (
+            lambda table: table.rename(columns={"person": "persons"}),
+            "the release has no column 'person'; did you mean",
+        ),
     ],
     ids=["repeated", "no overlap", "unmatched", "missing", "renamed"],
 )
@@ -61,7 +75,9 @@ def test_ids_that_do_not_join_are_counted_and_not_quoted(reference, spoil, messa
 
 def test_ids_that_repeat_in_the_reference_are_refused(reference):
     with pytest.raises(LowtideError, match="the reference has 120 rows and 60 different ids"):
-        joined(reference[["person", "age"]], reference.assign(person=SECRETIVE + np.arange(120) // 2))
+        joined(
+            reference[["person", "age"]], reference.assign(person=SECRETIVE + np.arange(120) // 2)
+        )
 
 
 @pytest.mark.parametrize(
@@ -93,7 +109,14 @@ def test_columns_of_other_rows_that_the_reference_lacks_are_refused_with_a_sugge
 def test_a_renamed_column_of_the_same_rows_is_suggested(reference):
     release = reference[["person", "postcode"]].rename(columns={"postcode": "post_code"})
     with pytest.warns(LowtideNote, match="post_code=postcode"):
-        audit(release, reference, "vote", id="person", attackers=["logistic regression"], progress=False)
+        audit(
+            release,
+            reference,
+            "vote",
+            id="person",
+            attackers=["logistic regression"],
+            progress=False,
+        )
 
 
 def test_labelled_rows_must_have_the_columns_of_the_release_and_every_class(reference):

@@ -33,7 +33,9 @@ ALL = np.ones(4, dtype=bool)
 
 
 def build(**options):
-    return TableMechanism.build(ENCODER, FEATURES, ROWS, **{"kind": "gaussian", "lam": 1.0, **options})
+    return TableMechanism.build(
+        ENCODER, FEATURES, ROWS, **{"kind": "gaussian", "lam": 1.0, **options}
+    )
 
 
 def unit_numbers(columns, **options):
@@ -41,7 +43,10 @@ def unit_numbers(columns, **options):
     encoder = TableEncoder((), (None,) * columns)
     rows = np.zeros((1, columns), dtype=np.float32)
     return TableMechanism.build(
-        encoder, encoder.features(), rows, **{"kind": "gaussian", "bounds": (0.0, 1.0), "clip": False, **options}
+        encoder,
+        encoder.features(),
+        rows,
+        **{"kind": "gaussian", "bounds": (0.0, 1.0), "clip": False, **options},
     )
 
 
@@ -68,7 +73,9 @@ def test_every_row_may_hide_other_features():
     assert hidden[0, 0] != ROWS[0, 0]
     assert hidden[2, 4] != ROWS[2, 4]
     together = mechanism.hide(ROWS, ALL, noise=NOISE, ids=range(4))
-    assert hidden[cells].tobytes() == together[cells].tobytes(), "a cell's noise does not depend on other cells"
+    assert hidden[cells].tobytes() == together[cells].tobytes(), (
+        "a cell's noise does not depend on other cells"
+    )
 
 
 def test_noise_has_the_law_it_claims():
@@ -79,14 +86,18 @@ def test_noise_has_the_law_it_claims():
     for column in hidden.T:
         assert stats.kstest(column, "norm", args=(0.3, 0.5)).pvalue > 1e-3
     assert abs(np.corrcoef(hidden.T)[0, 1]) < 5 / np.sqrt(n)
-    assert stats.kstest(hidden[:, 0], "norm", args=(0.3, 0.4)).pvalue < 1e-6, "and the test would notice"
+    assert stats.kstest(hidden[:, 0], "norm", args=(0.3, 0.4)).pvalue < 1e-6, (
+        "and the test would notice"
+    )
 
 
 def test_the_scale_is_in_units_of_the_range():
     n = 20_000
     encoder = TableEncoder(("a",), (None,))
     rows = np.linspace(-5, 15, n, dtype=np.float32)[:, None]
-    mechanism = TableMechanism.build(encoder, encoder.features(), rows, kind="gaussian", lam=0.5, clip=False)
+    mechanism = TableMechanism.build(
+        encoder, encoder.features(), rows, kind="gaussian", lam=0.5, clip=False
+    )
     hidden = mechanism.hide(rows, np.array([True]), noise=NOISE, ids=np.arange(n))
     assert stats.kstest((hidden - rows)[:, 0], "norm", args=(0, 10)).pvalue > 1e-3
     assert mechanism.ratios() == pytest.approx([2.0])
@@ -96,7 +107,9 @@ def test_values_beyond_the_range_are_clipped_before_and_after():
     far = np.array([[1e6], [1.0], [-1e6], [0.0]], dtype=np.float32)
     shown = unit_numbers(1, lam=1e-3).hide(far, np.array([True]), noise=NOISE, ids=range(4))
     np.testing.assert_allclose(shown[:, 0], [1, 1, 0, 0], atol=0.01)
-    clipped = unit_numbers(1, lam=3.0, clip=True).hide(far, np.array([True]), noise=NOISE, ids=range(4))
+    clipped = unit_numbers(1, lam=3.0, clip=True).hide(
+        far, np.array([True]), noise=NOISE, ids=range(4)
+    )
     assert ((clipped >= 0) & (clipped <= 1)).all()
 
 
@@ -116,11 +129,15 @@ def test_responses_have_the_law_they_claim():
     expected = np.array([(1 - keep) / 3, keep + (1 - keep) / 3, (1 - keep) / 3])
     assert stats.chisquare(shown.sum(axis=0), n * expected).pvalue > 1e-3
     unknown = mechanism.hide(np.zeros_like(truth), np.array([True]), noise=NOISE, ids=np.arange(n))
-    assert stats.chisquare(unknown.sum(axis=0)).pvalue > 1e-3, "a category never seen is answered evenly"
+    assert stats.chisquare(unknown.sum(axis=0)).pvalue > 1e-3, (
+        "a category never seen is answered evenly"
+    )
 
 
 def test_the_release_of_a_small_world_stays_below_its_bound():
-    """S = X: the share of released rows beyond a threshold tells the two classes apart no better than the bound."""
+    """S = X: the share of released rows beyond a threshold tells the two classes apart no better
+    than the bound.
+    """
     x, s = two_points(0.3).sample(20_000, seed=1)
     encoder = TableEncoder((), (None,))
     mechanism = TableMechanism.build(
@@ -131,7 +148,8 @@ def test_the_release_of_a_small_world_stays_below_its_bound():
     for t in np.linspace(-1, 1, 21):
         for event in (shown > t, shown < t):
             for mine in (s == 1, s == 0):
-                inside, overall = event[mine].mean(), event.mean()
+                inside = event[mine].mean()
+                overall = event.mean()
                 assert inside - np.e**0.5 * overall < 0.02 + 0.03
                 assert overall - np.e**0.5 * inside < 0.02 + 0.03
     raw = x[:, 0] > 0
@@ -201,7 +219,14 @@ def test_clipping_does_not_raise_the_divergence():
 def test_features_of_several_columns():
     features = Features(np.array([0, 0, 0, 0, 0, 1, 1]), ("person", "place"))
     mechanism = TableMechanism.build(
-        ENCODER, features, ROWS, kind="gaussian", categorical="response", lam=2.0, epsilon=1.0, delta=0.1
+        ENCODER,
+        features,
+        ROWS,
+        kind="gaussian",
+        categorical="response",
+        lam=2.0,
+        epsilon=1.0,
+        delta=0.1,
     )
     np.testing.assert_allclose(mechanism.ratios(), [np.sqrt(2) / 2, 0])
     assert [k for _, k in mechanism.responses(0)] == [3]
@@ -219,7 +244,10 @@ def test_a_single_category_has_nothing_to_hide():
         encoder, encoder.features(), np.ones((1, 1)), kind="redact", categorical="response"
     )
     assert mechanism.responses(0) == []
-    assert mechanism.hide(np.ones((2, 1)), np.array([True]), noise=NOISE, ids=[1, 2]).tolist() == [[1], [1]]
+    assert mechanism.hide(np.ones((2, 1)), np.array([True]), noise=NOISE, ids=[1, 2]).tolist() == [
+        [1],
+        [1],
+    ]
 
 
 def test_no_noise_is_spent_on_kept_features():
@@ -254,7 +282,10 @@ def test_configuration_survives_json_and_keeps_ranges_apart():
     assert again.to_config() == mechanism.to_config()
     options = {"noise": NOISE, "ids": range(4)}
     mask = np.array([True, True, True, False])
-    assert again.hide(ROWS, mask, **options).tobytes() == mechanism.hide(ROWS, mask, **options).tobytes()
+    assert (
+        again.hide(ROWS, mask, **options).tobytes()
+        == mechanism.hide(ROWS, mask, **options).tobytes()
+    )
     private = config.pop("private")
     assert private["low"][0] == 20
     public = json.dumps({**config, "features": None})
@@ -277,7 +308,10 @@ CONSTANT = np.array([[1.0, 1.0], [2.0, 1.0]], dtype=np.float32)
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: build(lam=None), "gaussian noise needs a scale; give lam, or give epsilon and delta"),
+        (
+            lambda: build(lam=None),
+            "gaussian noise needs a scale; give lam, or give epsilon and delta",
+        ),
         (lambda: build(categorical="response"), "a response needs a probability"),
         (lambda: build(lam=0.0), "lam must lie in"),
         (lambda: build(lam=-1.0), "lam must lie in"),
@@ -289,13 +323,20 @@ CONSTANT = np.array([[1.0, 1.0], [2.0, 1.0]], dtype=np.float32)
         (lambda: build(categorical="gaussian"), "categorical must be one of"),
         (lambda: build(keep=["nobody"]), "keep names 'nobody', which is not a feature"),
         (lambda: build(keep="age"), "list of names"),
-        (lambda: build(bounds={"job": (0, 1)}), "bounds names 'job', which is not a column of numbers"),
+        (
+            lambda: build(bounds={"job": (0, 1)}),
+            "bounds names 'job', which is not a column of numbers",
+        ),
         (lambda: build(bounds=(1, 0)), "low < high"),
         (lambda: build(bounds=(0, np.inf)), "bounds must lie in"),
         (lambda: build(fill=np.nan), "fill contains NaN"),
         (
             lambda: TableMechanism.build(
-                TableEncoder((), (None, None)), one_per_column(2), CONSTANT, kind="gaussian", lam=1.0
+                TableEncoder((), (None, None)),
+                one_per_column(2),
+                CONSTANT,
+                kind="gaussian",
+                lam=1.0,
             ),
             "feature 'x2' takes a single value .* drop it, list it under keep, or give its bounds",
         ),
@@ -305,7 +346,10 @@ CONSTANT = np.array([[1.0, 1.0], [2.0, 1.0]], dtype=np.float32)
         (lambda: build().hide(ROWS[:, :3], ALL), r"rows must have shape \(n, 7\)"),
         (lambda: build().hide(sparse.csr_array(ROWS), ALL), "toarray"),
         (lambda: build().hide(ROWS, ALL[:3]), "mask must be booleans of shape"),
-        (lambda: build().hide(ROWS, np.ones((3, 4), dtype=bool)), "hidden has 3 rows and the table 4"),
+        (
+            lambda: build().hide(ROWS, np.ones((3, 4), dtype=bool)),
+            "hidden has 3 rows and the table 4",
+        ),
         (lambda: build().hide(ROWS, ALL, noise=NOISE, ids=[1, 1, 2, 3]), "repeats itself"),
     ],
 )
@@ -316,7 +360,8 @@ def test_refuses_the_impossible(call, message):
 
 def test_constants_are_fine_where_they_are_not_noised():
     options = {"kind": "gaussian", "lam": 1.0}
-    encoder, features = TableEncoder((), (None, None)), one_per_column(2)
+    encoder = TableEncoder((), (None, None))
+    features = one_per_column(2)
     TableMechanism.build(encoder, features, CONSTANT, **options, keep=["x2"])
     TableMechanism.build(encoder, features, CONSTANT, **options, bounds={"x2": (0, 1)})
     TableMechanism.build(encoder, features, CONSTANT, kind="redact")
@@ -328,7 +373,14 @@ def test_a_release_without_hidden_features_needs_no_noise():
 
 @pytest.mark.parametrize(
     ("place", "value"),
-    [("fill", "much"), ("fill", [1]), ("keeps", ["a"]), ("kinds", 3), ("categories", ["Ulm"]), ("low", ["a"])],
+    [
+        ("fill", "much"),
+        ("fill", [1]),
+        ("keeps", ["a"]),
+        ("kinds", 3),
+        ("categories", ["Ulm"]),
+        ("low", ["a"]),
+    ],
 )
 def test_a_garbled_configuration_is_refused(place, value):
     frame = pd.DataFrame({"age": [1.0, 2.0, 3.0], "town": ["Ulm", "Bonn", "Ulm"]})

@@ -1,7 +1,10 @@
-"""Merging on a law that can be listed: what a merged release tells is known exactly, and what it shows is true."""
+"""Merging on a law that can be listed: what a merged release tells is known exactly, and what it
+shows is true.
+"""
 
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -13,6 +16,7 @@ from scipy.special import xlogy
 
 from lowtide import TIDE, LowtideError, Obfuscator, Plan, audit, modalities, plan, release
 from lowtide.disclose.rehearsal import Goal
+from lowtide.disclose.saved import load_hider
 from lowtide.tables.merge_planning import MergeSearch, expected_right
 from lowtide.tables.merge_problem import MergeProblem
 from lowtide.tables.merge_search import cells_of, steps_of, take
@@ -26,8 +30,12 @@ QUICK = {"max_steps": 60, "folds": 2, "progress": False, "random_state": 0}
 
 
 def law():
-    """All rows of a law, and the joint law (2, rows) of secret and row: age tells it, region a little, shoe nothing."""
-    ages, regions, shoes = (grid.ravel() for grid in np.meshgrid(np.arange(18, 90), np.arange(5), [38, 40, 42]))
+    """All rows of a law, and the joint law (2, rows) of secret and row: age tells it, region a
+    little, shoe nothing.
+    """
+    ages, regions, shoes = (
+        grid.ravel() for grid in np.meshgrid(np.arange(18, 90), np.arange(5), [38, 40, 42])
+    )
     odds = 1.3 * np.sin(ages / 9) + 0.6 * (regions == 2) + 0.3
     mass = np.exp(-(((ages - 45) / 25) ** 2)) * np.array([4, 2, 2, 1, 1])[regions]
     mass /= mass.sum()
@@ -43,14 +51,16 @@ def people(n, seed):
     """Rows of the law, their secret, and a use that follows from the age."""
     rng = np.random.default_rng([seed, 5])
     place = rng.choice(JOINT.size, n, p=JOINT.ravel())
-    rows, s = place % len(ROWS), place // len(ROWS)
+    rows = place % len(ROWS)
+    s = place // len(ROWS)
     table = ROWS.take(pa.array(rows))
     use = (table["age"].to_numpy() >= 70) ^ (rng.random(n) < 0.1)
     return table, s, use.astype(int)
 
 
 def information(joint):
-    outcome, prior = joint.sum(axis=0), joint.sum(axis=1)
+    outcome = joint.sum(axis=0)
+    prior = joint.sum(axis=1)
     return float((xlogy(joint, joint) - xlogy(joint, np.outer(prior, outcome))).sum())
 
 
@@ -109,7 +119,8 @@ class TestWhatIsLeft:
         assert any(65 <= cut <= 75 for cut in bands.cuts)  # where the use changes
 
     def test_the_bound_lies_above_the_exact_figures_of_a_certified_release(self, certified):
-        joint, bound = exact(certified), certified.card.bound
+        joint = exact(certified)
+        bound = certified.card.bound
         assert information(joint) <= bound.information
         assert joint.max(axis=0).sum() <= bound.accuracy <= 0.60
         assert certified.card.standing.state == "kept"
@@ -120,7 +131,8 @@ class TestWhatIsLeft:
         table, s, _ = people(5000, seed=10)
         hider = quick(epsilon=0.5, delta=0.1, certify=0.95).fit(table, s).hider_
         joint = exact(hider)
-        prior, outcome = joint.sum(axis=1, keepdims=True), joint.sum(axis=0)
+        prior = joint.sum(axis=1, keepdims=True)
+        outcome = joint.sum(axis=0)
         forward = np.maximum(joint / prior - np.exp(0.5) * outcome, 0).sum(axis=1).max()
         assert forward <= hider.card.bound.forward <= 0.1
         assert hider.card.bound.reverse <= 0.1
@@ -130,19 +142,30 @@ class TestWhatIsLeft:
 
     def test_the_card_says_what_no_attacker_achieves(self, certified):
         said = re.search(
-            r"No attacker, however clever, .* more than ([\d.]+) % .* with 95 % conf", certified.card.text()
+            r"No attacker, however clever, .* more than ([\d.]+) % .* with 95 % conf",
+            certified.card.text(),
         )
         assert float(said[1]) / 100 >= certified.card.bound.accuracy
 
     def test_merging_never_raises_the_exact_information(self, search):
         """Data processing: every step tells more, and undoing it less."""
-        trees, choice = search.merge.trees, search.begin
+        trees = search.merge.trees
+        choice = search.begin
         place = {
-            row: j for j, row in enumerate(zip(*(ROWS[name].to_pylist() for name in ROWS.column_names), strict=True))
+            row: j
+            for j, row in enumerate(
+                zip(*(ROWS[name].to_pylist() for name in ROWS.column_names), strict=True)
+            )
         }
         table = search.merge.problem.table
-        known = np.array([place[row] for row in zip(*(table[n].to_pylist() for n in ROWS.column_names), strict=True)])
-        told, rng = [], np.random.default_rng(0)
+        known = np.array(
+            [
+                place[row]
+                for row in zip(*(table[n].to_pylist() for n in ROWS.column_names), strict=True)
+            ]
+        )
+        told = []
+        rng = np.random.default_rng(0)
         for _ in range(25):
             steps = steps_of(trees, choice)
             if not steps:
@@ -167,7 +190,9 @@ class TestWhatIsShown:
                 assert label is not None
                 assert speaks_of(label, value, merge)
 
-    def test_numbers_outside_the_reference_go_into_the_end_bands_and_new_categories_are_blank(self, merged):
+    def test_numbers_outside_the_reference_go_into_the_end_bands_and_new_categories_are_blank(
+        self, merged
+    ):
         table = pa.table({"age": [3, 117], "region": ["north", "atlantis"], "shoe": [38, 40]})
         found = merged.disclose(table)
         bands = merged.mechanism.merging.columns["age"]
@@ -198,20 +223,35 @@ class TestWhatIsShown:
 def speaks_of(label, value, merge):
     """Whether a label, as a person reads it, covers a value."""
     if isinstance(value, str):
-        own = [one for one, group in zip(merge.values, merge.group, strict=True) if merge.labels[group] == label]
+        own = [
+            one
+            for one, group in zip(merge.values, merge.group, strict=True)
+            if merge.labels[group] == label
+        ]
         return value in own and (value in label or "other" in label)
     ends = [int(number) for number in re.findall(r"\d+", label)]
-    return value <= ends[0] if label.startswith("up to") else ends[0] <= value <= (ends[1:] or [value])[0]
+    return (
+        value <= ends[0]
+        if label.startswith("up to")
+        else ends[0] <= value <= (ends[1:] or [value])[0]
+    )
 
 
 @pytest.fixture(scope="module")
 def released():
-    """A plan, its table and its release, in which one person is 137 years old, one 3, and one lives on the moon."""
+    """A plan, its table and its release, in which one person is 137 years old, one 3, and one lives
+    on the moon.
+    """
     table, s, _ = people(1500, seed=6)
-    ages, regions = table["age"].to_numpy().copy(), table["region"].to_pylist()
-    ages[7], ages[9], regions[11] = 137, 3, "moon"
+    ages = table["age"].to_numpy().copy()
+    regions = table["region"].to_pylist()
+    ages[7] = 137
+    ages[9] = 3
+    regions[11] = "moon"
     table = pa.table({"age": ages, "region": regions, "shoe": table["shoe"], "vote": s})
-    made = plan(table, "vote", mechanism="merge", budget="60%", certify=0.95, steps=60, progress=False)
+    made = plan(
+        table, "vote", mechanism="merge", budget="60%", certify=0.95, steps=60, progress=False
+    )
     return made, table, release(table, made)
 
 
@@ -251,18 +291,27 @@ class TestRareValues:
         release(tmp_path / "survey.csv", made, tmp_path / "shared.csv", progress=False)
         shown = pacsv.read_csv(
             tmp_path / "shared.csv",
-            convert_options=pacsv.ConvertOptions(column_types=done.data.schema, strings_can_be_null=True),
+            convert_options=pacsv.ConvertOptions(
+                column_types=done.data.schema, strings_can_be_null=True
+            ),
         )
         assert shown.equals(done.data.combine_chunks())
         found = audit(
-            tmp_path / "shared.csv", table, "vote", attackers=["logistic regression"], progress=False, epsilon=None
+            tmp_path / "shared.csv",
+            table,
+            "vote",
+            attackers=["logistic regression"],
+            progress=False,
+            epsilon=None,
         )
         assert found.attacks.headline.accuracy.value < found.attacks.headline_clean.accuracy.value
 
 
 class TestWhatTheUserSays:
     def fit(self, table, s, **options):
-        settings = {name: options.pop(name) for name in ("bands", "hierarchy", "bounds") if name in options}
+        settings = {
+            name: options.pop(name) for name in ("bands", "hierarchy", "bounds") if name in options
+        }
         return quick(settings=TableSettings(**settings), **{"budget": 0.3, **options}).fit(table, s)
 
     def test_bands_and_a_hierarchy_are_followed(self, tmp_path):
@@ -270,7 +319,12 @@ class TestWhatTheUserSays:
         file.write_text("north;up;*\nsouth;down;*\neast;down;*\nwest;down;*\ncentre;up;*\n")
         table, s, _ = people(800, seed=7)
         hider = self.fit(
-            table, s, bands=["age=18,30,60"], hierarchy=[f"region={file}"], hide=["shoe"], keep=["age"]
+            table,
+            s,
+            bands=["age=18,30,60"],
+            hierarchy=[f"region={file}"],
+            hide=["shoe"],
+            keep=["age"],
         ).hider_
         shown = hider.transform(table)
         assert set(shown["age"].to_pylist()) == {"18–29", "30–59", "60+"}
@@ -279,7 +333,14 @@ class TestWhatTheUserSays:
 
     def test_a_range_closes_the_end_bands(self):
         table, s, _ = people(800, seed=7)
-        hider = self.fit(table, s, bands=["age=30,60"], bounds=["age=18:99"], keep=["age"], hide=["region", "shoe"])
+        hider = self.fit(
+            table,
+            s,
+            bands=["age=30,60"],
+            bounds=["age=18:99"],
+            keep=["age"],
+            hide=["region", "shoe"],
+        )
         shown = hider.hider_.disclose(table.slice(0, 2).set_column(0, "age", pa.array([18, 117])))
         assert shown.table["age"].to_pylist() == ["18–29", None]
         assert shown.blank == 1
@@ -292,11 +353,18 @@ class TestWhatTheUserSays:
             ({"bands": ["region=60"]}, "holds text"),
             ({"bands": ["age=30"], "mechanism": "redact"}, "mechanism='merge'"),
             ({"policy": "sequential"}, "policy='fixed'"),
+            ({"lam": 0.5}, "draws no noise; leave lam"),
             ({"budget": None, "kept": 0.5}, "with a budget"),
             ({"budget": "50%"}, "most frequent class"),
             ({"certify": 1.5}, "certify"),
-            ({"certify": 0.95, "budget": "56%"}, "with nothing shown the bound is .* about [0-9,]+ rows would"),
-            ({"certify": 0.95, "budget": "60%", "keep": ["age", "shoe"]}, "in 1?[0-9]{2} cells, the bound is"),
+            (
+                {"certify": 0.95, "budget": "56%"},
+                "with nothing shown the bound is .* about [0-9,]+ rows would",
+            ),
+            (
+                {"certify": 0.95, "budget": "60%", "keep": ["age", "shoe"]},
+                "in 1?[0-9]{2} cells, the bound is",
+            ),
         ],
     )
     def test_what_cannot_be_done_is_refused(self, options, message):
@@ -304,7 +372,9 @@ class TestWhatTheUserSays:
         settings = {name: options.pop(name) for name in ("bands",) if name in options}
         given = {"mechanism": "merge", "budget": 0.1, **options}
         with pytest.raises(LowtideError, match=message):
-            Obfuscator(TIDE(**QUICK), progress=False, settings=TableSettings(**settings), **given).fit(table, s)
+            Obfuscator(
+                TIDE(**QUICK), progress=False, settings=TableSettings(**settings), **given
+            ).fit(table, s)
 
     def test_a_hierarchy_that_misses_values_is_refused(self, tmp_path):
         file = tmp_path / "regions.csv"
@@ -313,26 +383,43 @@ class TestWhatTheUserSays:
         with pytest.raises(LowtideError, match="lacks 3 of its 5 values"):
             self.fit(table, s, hierarchy=[f"region={file}"])
 
-    def test_redacted_numbers_may_be_noised(self):
-        """The bands that the user gives tell too much, so that the age is redacted; noise gives it back."""
-        table, s, _ = people(1200, seed=9)
-        fitted = self.fit(table, s, budget=0.05, lam=0.5, bands=["age=28,57"], hide=["shoe"])
-        assert fitted.policy_.hidden[0]
-        assert fitted.card_.parameters["noised"] == ("age",)
-        shown = fitted.transform(table, ids=np.arange(len(table)))["age"].to_numpy()
-        moved = shown - table["age"].to_numpy()
-        assert 5 < moved.std() < 40
-        assert np.corrcoef(shown, table["age"].to_numpy())[0, 1] > 0.2
+    def test_a_plan_of_the_former_mixed_mechanism_is_refused_by_name(self, tmp_path):
+        table, s, _ = people(800, seed=7)
+        hider = self.fit(
+            table, s, bands=["age=30,60"], keep=["age"], hide=["region", "shoe"]
+        ).hider_
+        replace(hider, card=replace(hider.card, mechanism="mixed")).save(tmp_path / "plan")
+        with pytest.raises(LowtideError, match=r"mechanism='mixed' .*no longer has; plan again"):
+            load_hider(tmp_path / "plan")
+
+    def test_a_number_that_is_redacted_beside_bands_cannot_be_taken_for_a_value(self):
+        table, s, _ = people(800, seed=7)
+        hider = self.fit(
+            table,
+            s,
+            bands=["age=30,60"],
+            bounds=["age=18:99"],
+            keep=["age"],
+            hide=["region", "shoe"],
+        )
+        for rows in (50, 0):
+            shown = hider.transform(table.slice(0, rows))
+            assert shown.schema.field("shoe").type == pa.string()
+            assert set(shown["shoe"].to_pylist()) == ({"hidden"} if rows else set())
 
 
 def test_rows_that_chose_a_release_are_not_taken_at_their_word():
-    """Cells that were chosen because their classes seem alike: other rows will seem to tell more."""
+    """Cells that were chosen because their classes seem alike: other rows will seem to tell
+    more.
+    """
     rng = np.random.default_rng(0)
     counts = rng.multinomial(400, np.full(80, 1 / 80)).reshape(2, 40).astype(float)
     even = np.stack([counts.sum(axis=0) / 2] * 2)  # as if none had told anything
     fresh = np.mean(
         [
-            np.stack([b := rng.binomial(even.sum(axis=0).astype(int), 0.5), even.sum(axis=0) - b]).max(0).sum()
+            np.stack([b := rng.binomial(even.sum(axis=0).astype(int), 0.5), even.sum(axis=0) - b])
+            .max(0)
+            .sum()
             for _ in range(200)
         ]
     )

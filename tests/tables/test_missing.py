@@ -1,4 +1,6 @@
-"""Gaps and dates in what is hidden: what was missing is hidden with the rest, and a release can be read again."""
+"""Gaps and dates in what is hidden: what was missing is hidden with the rest, and a release can be
+read again.
+"""
 
 import datetime as dt
 import json
@@ -35,9 +37,13 @@ def arrow():
             "whole": pa.array(gaps(range(N)), type=pa.int32()),
             "real": gaps(np.linspace(0.5, 9, N).tolist()),
             "flag": gaps([True, False, True] * 4),
-            "price": pa.array(gaps([Decimal(f"{k}.25") for k in range(N)]), type=pa.decimal128(10, 2)),
+            "price": pa.array(
+                gaps([Decimal(f"{k}.25") for k in range(N)]), type=pa.decimal128(10, 2)
+            ),
             "day": gaps([START.date() + dt.timedelta(days=9 * k) for k in range(N)]),
-            "time": pa.array(gaps([START + dt.timedelta(hours=5 * k) for k in range(N)]), type=pa.timestamp("ms")),
+            "time": pa.array(
+                gaps([START + dt.timedelta(hours=5 * k) for k in range(N)]), type=pa.timestamp("ms")
+            ),
             "born": [START + dt.timedelta(days=k) for k in range(N)],
             "text": gaps(["a", "b", "c"] * 4),
         }
@@ -45,7 +51,9 @@ def arrow():
 
 
 def pandas():
-    table = arrow().to_pandas(types_mapper={pa.int32(): pd.Int32Dtype(), pa.bool_(): pd.BooleanDtype()}.get)
+    table = arrow().to_pandas(
+        types_mapper={pa.int32(): pd.Int32Dtype(), pa.bool_(): pd.BooleanDtype()}.get
+    )
     table["day"] = pd.to_datetime(table["day"])
     return table.drop(columns="price")  # pandas has no decimals but Arrow's
 
@@ -61,13 +69,17 @@ every_frame = pytest.mark.parametrize("make", FRAMES.values(), ids=FRAMES)
 
 def mechanism_of(table, **options):
     rows, encoder = read_table(table)
-    return rows, TableMechanism.build(encoder, encoder.features(), rows, **{"kind": "gaussian", "lam": 0.5, **options})
+    return rows, TableMechanism.build(
+        encoder, encoder.features(), rows, **{"kind": "gaussian", "lam": 0.5, **options}
+    )
 
 
 def release(table, hidden=None, **options):
     rows, mechanism = mechanism_of(table, **options)
     hidden = np.ones(len(mechanism.features), dtype=bool) if hidden is None else np.asarray(hidden)
-    return write(table, mechanism.hide(rows, hidden, noise=NOISE, ids=range(len(rows))), hidden, mechanism)
+    return write(
+        table, mechanism.hide(rows, hidden, noise=NOISE, ids=range(len(rows))), hidden, mechanism
+    )
 
 
 REDACT = {"kind": "redact", "lam": None}
@@ -77,7 +89,10 @@ def cells(table, name):
     """A column as Python values, `None` where one is missing."""
     column = table[name]
     listed = column.to_pylist() if isinstance(table, pa.Table) else list(column)
-    return [None if value is None or value is pd.NA or value != value else value for value in listed]  # noqa: PLR0124
+    return [
+        None if value is None or value is pd.NA or value != value else value  # noqa: PLR0124
+        for value in listed
+    ]
 
 
 def schema(table):
@@ -90,7 +105,9 @@ def names(table):
 
 # Encoded rows
 
-GAPS = pd.DataFrame({"a": [1.0, None, 4.0, 9.0], "b": ["x", "y", "x", "y"], "c": [1.0, 2.0, 3.0, None]})
+GAPS = pd.DataFrame(
+    {"a": [1.0, None, 4.0, 9.0], "b": ["x", "y", "x", "y"], "c": [1.0, 2.0, 3.0, None]}
+)
 
 
 def test_redaction_takes_the_mark_with_the_value():
@@ -126,7 +143,9 @@ def test_marks_cost_no_noise_and_have_no_range():
     whole = mechanism_of(GAPS.dropna())[1]
     np.testing.assert_allclose(mechanism.ratios(), whole.ratios())
     calibrated = {"lam": None, "epsilon": 0.5, "delta": 0.05}
-    assert mechanism_of(GAPS, **calibrated)[1].lam == mechanism_of(GAPS.dropna(), **calibrated)[1].lam
+    assert (
+        mechanism_of(GAPS, **calibrated)[1].lam == mechanism_of(GAPS.dropna(), **calibrated)[1].lam
+    )
 
 
 def test_bounds_of_dates_are_given_by_name():
@@ -146,14 +165,19 @@ def test_a_column_of_gaps_has_no_range():
 
 
 def test_configurations_hold_what_is_learnt_apart():
-    table = pd.DataFrame({"a": [1.0, None, 4.5, 9.0], "d": pd.to_datetime(["2020-01-01", "2020-01-03"] * 2)})
+    table = pd.DataFrame(
+        {"a": [1.0, None, 4.5, 9.0], "d": pd.to_datetime(["2020-01-01", "2020-01-03"] * 2)}
+    )
     rows, mechanism = mechanism_of(table)
     config = json.loads(json.dumps(mechanism.to_config(), allow_nan=False))
     again = TableMechanism.from_config(config)
     assert again.encoder == mechanism.encoder
     everything = np.array([True, True])
     options = {"noise": NOISE, "ids": range(4)}
-    assert again.hide(rows, everything, **options).tobytes() == mechanism.hide(rows, everything, **options).tobytes()
+    assert (
+        again.hide(rows, everything, **options).tobytes()
+        == mechanism.hide(rows, everything, **options).tobytes()
+    )
     assert config.pop("private")["fills"] == [4.5, None]
     assert "4.5" not in json.dumps(config)
 
@@ -176,7 +200,8 @@ def test_hidden_cells_are_not_missing_and_missing_cells_stay(make):
     shown = release(table, hidden)
     assert schema(shown) == schema(table)
     for name in columns:
-        before, after = cells(table, name), cells(shown, name)
+        before = cells(table, name)
+        after = cells(shown, name)
         assert None not in after[:3], name
         assert after[3:] == before[3:], name
     assert cells(shown, "whole")[5] is None
@@ -190,7 +215,9 @@ def test_redacted_numbers_show_the_fill_and_dates_are_blank(make):
     shown = release(table, fill=1.0, **REDACT)
     assert schema(shown) == schema(table)
     for name in names(table):
-        expected = {"day": None, "time": None, "born": None, "text": "hidden", "flag": True}.get(name, 1)
+        expected = {"day": None, "time": None, "born": None, "text": "hidden", "flag": True}.get(
+            name, 1
+        )
         assert cells(shown, name) == [expected] * N, name
     rows, encoder = read_table(shown)
     assert (rows == rows[0]).all(), "a release that hides all is constant"
@@ -198,7 +225,9 @@ def test_redacted_numbers_show_the_fill_and_dates_are_blank(make):
     part = np.zeros((N, len(names(table))), dtype=bool)
     part[::2] = True
     rows, encoder = read_table(release(table, part, **REDACT))
-    assert encoder.widths[names(table).index("born")] == 2, "what is blanked in some rows is read with a mark"
+    assert encoder.widths[names(table).index("born")] == 2, (
+        "what is blanked in some rows is read with a mark"
+    )
 
 
 @every_frame
@@ -212,7 +241,9 @@ def test_noised_dates_stay_in_their_range_and_resolution(make):
         room = (max(before) - min(before)) / 4  # ranges are rounded outwards by less
         assert all(min(before) - room <= value <= max(before) + room for value in after), name
     midnight = dt.time(0)
-    assert all(value.time() == midnight for value in cells(shown, "born")), "told by the day, as in training"
+    assert all(value.time() == midnight for value in cells(shown, "born")), (
+        "told by the day, as in training"
+    )
     assert any(value.time() != midnight for value in cells(shown, "time"))
     assert all(value.microsecond % 1000 == 0 for value in cells(shown, "time"))
 
@@ -220,7 +251,9 @@ def test_noised_dates_stay_in_their_range_and_resolution(make):
 DATES = {
     "ns": lambda v: pd.DataFrame({"t": pd.Series(v).astype("datetime64[ns]")}),
     "s": lambda v: pd.DataFrame({"t": pd.Series(v).astype("datetime64[s]")}),
-    "zone": lambda v: pd.DataFrame({"t": pd.Series(v).dt.tz_localize("UTC").dt.tz_convert("Asia/Tokyo")}),
+    "zone": lambda v: pd.DataFrame(
+        {"t": pd.Series(v).dt.tz_localize("UTC").dt.tz_convert("Asia/Tokyo")}
+    ),
     "polars ns": lambda v: pl.DataFrame({"t": v}, schema={"t": pl.Datetime("ns")}),
     "polars ms": lambda v: pl.DataFrame({"t": v}, schema={"t": pl.Datetime("ms")}),
     "polars zone": lambda v: pl.DataFrame({"t": v}).with_columns(
@@ -241,14 +274,17 @@ def test_every_resolution_and_time_zone(make):
     shown = write(table, drawn, hidden, mechanism)
     assert schema(shown) == schema(table)
     assert cells(shown, "t")[4:6] == cells(table, "t")[4:6]
-    # What is written is what was drawn, to the second: nothing was counted in the wrong unit or zone.
+    # What is written is what was drawn, to the second: nothing was counted in the wrong unit or
+    # zone.
     np.testing.assert_allclose(mechanism.encoder.encode(shown), drawn, atol=1.1 / 86400, rtol=0)
     blank = release(table, hidden, **REDACT)
     assert schema(blank) == schema(table)
     assert [value is None for value in cells(blank, "t")] == [k != 4 for k in range(N)]
 
 
-@pytest.mark.parametrize("make", [*DATES.values(), lambda v: pl.DataFrame({"t": [day.date() for day in v]})])
+@pytest.mark.parametrize(
+    "make", [*DATES.values(), lambda v: pl.DataFrame({"t": [day.date() for day in v]})]
+)
 def test_dates_beyond_the_type_are_clipped_to_it(make):
     table = make([START + dt.timedelta(days=k) for k in range(N)])
     shown = release(table, lam=1e6, clip=False)
@@ -256,17 +292,27 @@ def test_dates_beyond_the_type_are_clipped_to_it(make):
     assert len({str(value) for value in cells(shown, "t")}) > 1
 
 
-@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table], ids=["pandas", "polars", "pyarrow"])
+@pytest.mark.parametrize(
+    "make", [pd.DataFrame, pl.DataFrame, pa.table], ids=["pandas", "polars", "pyarrow"]
+)
 def test_a_batch_of_missing_values_reveals_nothing(make):
-    """One row of which everything was missing has no types, and yet looks like any other when it is hidden."""
-    fit = {"a": [1, None, 3], "t": ["x", None, "y"], "d": [START, None, START + dt.timedelta(hours=9)]}
+    """One row of which everything was missing has no types, and yet looks like any other when it is
+    hidden.
+    """
+    fit = {
+        "a": [1, None, 3],
+        "t": ["x", None, "y"],
+        "d": [START, None, START + dt.timedelta(hours=9)],
+    }
     for options in ({}, REDACT):
         _, mechanism = mechanism_of(make(fit), **options)
         everything = np.ones(3, dtype=bool)
         shown = []
         for row in ({"a": [2], "t": ["x"], "d": [START]}, {"a": [None], "t": [None], "d": [None]}):
             table = make(row)
-            drawn = mechanism.hide(mechanism.encoder.encode(table), everything, noise=NOISE, ids=[7])
+            drawn = mechanism.hide(
+                mechanism.encoder.encode(table), everything, noise=NOISE, ids=[7]
+            )
             shown.append(write(table, drawn, everything, mechanism))
         for name in fit:
             leakage, blank = (cells(table, name)[0] for table in shown)
@@ -274,7 +320,9 @@ def test_a_batch_of_missing_values_reveals_nothing(make):
 
 
 def test_batches_of_gaps_of_any_type_keep_their_index():
-    table = pd.DataFrame({"a": [1.0, None, 3.0], "d": pd.to_datetime(["2020-01-01", None, "2020-01-05"])})
+    table = pd.DataFrame(
+        {"a": [1.0, None, 3.0], "d": pd.to_datetime(["2020-01-01", None, "2020-01-05"])}
+    )
     _, mechanism = mechanism_of(table)
     everything = np.array([True, True])
     for gap in (None, np.nan, pd.NaT):
@@ -292,12 +340,16 @@ def test_missing_values_are_released_alike_in_any_batches(make):
     table = make()
     rows, mechanism = mechanism_of(table)
     everything = np.ones(len(mechanism.features), dtype=bool)
-    whole = write(table, mechanism.hide(rows, everything, noise=NOISE, ids=range(N)), everything, mechanism)
+    whole = write(
+        table, mechanism.hide(rows, everything, noise=NOISE, ids=range(N)), everything, mechanism
+    )
     for k in (0, 1):
         part = table.slice(k, 1) if not isinstance(table, pd.DataFrame) else table.iloc[k : k + 1]
         drawn = mechanism.hide(mechanism.encoder.encode(part), everything, noise=NOISE, ids=[k])
         shown = write(part, drawn, everything, mechanism)
-        assert [cells(shown, name)[0] for name in names(table)] == [cells(whole, name)[k] for name in names(table)]
+        assert [cells(shown, name)[0] for name in names(table)] == [
+            cells(whole, name)[k] for name in names(table)
+        ]
 
 
 def test_columns_without_text_for_a_name_are_written():
@@ -327,11 +379,13 @@ def test_responses_may_say_other(make):
     table = make(texts)
     shown = release(table, **RESPONSE)
     assert schema(shown) == schema(table)
-    leakage = cells(shown, "t")
+    released = cells(shown, "t")
     (categories,) = read_table(table)[1].categories
     assert len(categories) == 201
-    assert set(leakage) <= {*categories, None}
-    assert ("…other" in leakage) != (None in leakage), "a type that lists its categories has no word for it"
+    assert set(released) <= {*categories, None}
+    assert ("…other" in released) != (None in released), (
+        "a type that lists its categories has no word for it"
+    )
     read_table(shown)
 
 
@@ -341,10 +395,17 @@ VALUES = st.lists(st.none() | st.integers(0, 50), min_size=3, max_size=20).filte
 
 
 @settings(max_examples=60)
-@given(VALUES, st.sampled_from(["pandas", "polars", "pyarrow"]), st.sampled_from(["gaussian", "redact"]), st.randoms())
+@given(
+    VALUES,
+    st.sampled_from(["pandas", "polars", "pyarrow"]),
+    st.sampled_from(["gaussian", "redact"]),
+    st.randoms(),
+)
 def test_only_hidden_cells_change_and_none_of_them_is_missing(values, library, kind, random):
     days = [None if value is None else START.date() + dt.timedelta(days=value) for value in values]
-    table = pa.table({"n": pa.array(values, type=pa.int16()), "d": pa.array(days, type=pa.date32())})
+    table = pa.table(
+        {"n": pa.array(values, type=pa.int16()), "d": pa.array(days, type=pa.date32())}
+    )
     if library == "pandas":
         table = table.to_pandas(types_mapper=pd.ArrowDtype)
         table["n"] = table["n"].astype("Int16")
@@ -359,12 +420,14 @@ def test_only_hidden_cells_change_and_none_of_them_is_missing(values, library, k
         assert [value for value, gone in zip(after, hidden[:, j], strict=True) if not gone] == [
             value for value, gone in zip(before, hidden[:, j], strict=True) if not gone
         ]
-        leakage = [value for value, gone in zip(after, hidden[:, j], strict=True) if gone]
+        redrawn = [value for value, gone in zip(after, hidden[:, j], strict=True) if gone]
         if kind == "redact":
-            assert set(leakage) <= ({0} if name == "n" else {None})
+            assert set(redrawn) <= ({0} if name == "n" else {None})
         else:
             present = [value for value in before if value is not None]
-            room = (max(present) - min(present)) / 3  # ranges are rounded outwards, and values to whole ones
-            assert all(value is not None for value in leakage)
-            assert all(min(present) - room <= value <= max(present) + room for value in leakage)
+            room = (
+                max(present) - min(present)
+            ) / 3  # ranges are rounded outwards, and values to whole ones
+            assert all(value is not None for value in redrawn)
+            assert all(min(present) - room <= value <= max(present) + room for value in redrawn)
     read_table(shown)

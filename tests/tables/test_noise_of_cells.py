@@ -62,7 +62,8 @@ class TestNumbers:
     @pytest.mark.parametrize("more", [1.001, 1.3, 2.0, 7.0])
     def test_more_noise_is_less_noise_plus_noise(self, more):
         """So the best guess from both releases is the one from the less noised."""
-        less, noisy = noise_of(1.0, HALF), noise_of(more, HALF)
+        less = noise_of(1.0, HALF)
+        noisy = noise_of(more, HALF)
         assert less.std() == pytest.approx(1.0, abs=0.05)
         assert noisy.std() == pytest.approx(more, rel=0.05)
         if more > 1.01:
@@ -95,28 +96,42 @@ class TestAnswers:
 
     def test_an_answer_that_keeps_less_tells_nothing_beyond_one_that_keeps_more(self):
         """Given the better answer, the other does not depend on whether that one was the truth."""
-        cells, truth = NOISE.cells("job", *self.KNOWN), 0
-        better, other = cells.answers(0.6, 4), cells.answers(0.3, 4)
-        shown, worse = np.where(better < 0, truth, better), np.where(other < 0, truth, other)
-        for told in (better < 0, (better == truth)):  # the truth told, and the same category drawn by chance
+        cells = NOISE.cells("job", *self.KNOWN)
+        truth = 0
+        better = cells.answers(0.6, 4)
+        other = cells.answers(0.3, 4)
+        shown = np.where(better < 0, truth, better)
+        worse = np.where(other < 0, truth, other)
+        for told in (
+            better < 0,
+            (better == truth),
+        ):  # the truth told, and the same category drawn by chance
             same = (worse == shown)[told & (shown == truth)].mean()
             assert same == pytest.approx(0.5 + 0.5 / 4, abs=0.07)
 
     def test_a_changed_category_is_answered_afresh(self):
-        cells = [NOISE.cells("job", IDS.astype(np.uint64), np.full(N, value, dtype=np.uint64)) for value in (1, 1, 2)]
+        cells = [
+            NOISE.cells("job", IDS.astype(np.uint64), np.full(N, value, dtype=np.uint64))
+            for value in (1, 1, 2)
+        ]
         first, again, changed = (cell.answers(0.1, 10) for cell in cells)
         np.testing.assert_array_equal(first, again)
         assert (first == changed).mean() < 0.2
 
     def test_the_table_s_answers_do_not_depend_on_the_plan(self):
-        job, found = np.array(["cook", "smith", "nurse"])[IDS % 3], []
+        job = np.array(["cook", "smith", "nurse"])[IDS % 3]
+        found = []
         for extra in ({}, {"site": job[::-1]}):
             rows, encoder = read_table(pd.DataFrame({**extra, "job": job}))
             promise = {"categorical": "response", "epsilon": 2.0, "delta": 0.1}
             made = TableMechanism.build(encoder, encoder.features(), rows, kind="redact", **promise)
             made = replace(made, keeps=np.full(len(encoder.names), 0.4))
-            shown = made.hide(rows, np.ones(len(encoder.names), dtype=bool), noise=NOISE, ids=IDS)[:, -3:]
-            assert (shown == rows[:, -3:]).all(axis=1).mean() == pytest.approx(0.4 + 0.6 / 3, abs=0.03)
+            shown = made.hide(rows, np.ones(len(encoder.names), dtype=bool), noise=NOISE, ids=IDS)[
+                :, -3:
+            ]
+            assert (shown == rows[:, -3:]).all(axis=1).mean() == pytest.approx(
+                0.4 + 0.6 / 3, abs=0.03
+            )
             found.append(shown)
         np.testing.assert_array_equal(*found)
 
@@ -124,7 +139,12 @@ class TestAnswers:
 class TestRanges:
     @pytest.mark.parametrize(
         ("data", "shown"),
-        [((18, 91), (10, 100)), ((0.31, 0.77), (0.3, 0.8)), ((-7, 1204), (-200, 1400)), ((3, 3), (3, 3))],
+        [
+            ((18, 91), (10, 100)),
+            ((0.31, 0.77), (0.3, 0.8)),
+            ((-7, 1204), (-200, 1400)),
+            ((3, 3), (3, 3)),
+        ],
     )
     def test_learnt_ranges_are_rounded_outwards(self, data, shown):
         low, high = rounded_range([data[0]], [data[1]])
@@ -136,7 +156,9 @@ class TestRanges:
         rng = np.random.default_rng(0)
         rows = rng.uniform(18.3, 91.7, (N, 1)).astype(np.float32)
         encoder = TableEncoder(("age",), (None,))
-        mechanism = TableMechanism.build(encoder, encoder.features(), rows, kind="gaussian", lam=0.5)
+        mechanism = TableMechanism.build(
+            encoder, encoder.features(), rows, kind="gaussian", lam=0.5
+        )
         shown = mechanism.hide(rows, np.array([True]), noise=NOISE, ids=IDS)
         assert (shown.min(), shown.max()) == (10.0, 100.0)
 

@@ -1,4 +1,6 @@
-"""Attack, hide, retrain, with an attacker that knows the exact law: what is left to test is the search itself."""
+"""Attack, hide, retrain, with an attacker that knows the exact law: what is left to test is the
+search itself.
+"""
 
 from itertools import pairwise
 
@@ -18,15 +20,19 @@ class Oracle(PlanningAttacker):
     """An attacker that reads the exact law of an enumerable world."""
 
     def __init__(self, world):
-        self.world, self.refits = world, 0
+        self.world = world
+        self.refits = 0
 
     def refit(self, released, least, most, tick=None):
         self.refits += 1
 
     def read(self, released):
         release = self.world.release(~released)
-        leakage, accuracy = release.information(), release.accuracy()
-        return Reading(Estimate(leakage, leakage, leakage, 1000), Estimate(accuracy, accuracy, accuracy, 1000))
+        leakage = release.information()
+        accuracy = release.accuracy()
+        return Reading(
+            Estimate(leakage, leakage, leakage, 1000), Estimate(accuracy, accuracy, accuracy, 1000)
+        )
 
 
 def planner(world, budget, *, keep=(), hide=(), worth=None, **options):
@@ -34,7 +40,13 @@ def planner(world, budget, *, keep=(), hide=(), worth=None, **options):
     mask = lambda places: np.isin(np.arange(m), places)  # noqa: E731
     worth = np.full(m, 1 / m) if worth is None else np.array(worth)
     return ColumnPlanner(
-        Oracle(world), keep=mask(keep), hide=mask(hide), worth=worth, budget=Budget.read(budget), seed=0, **options
+        Oracle(world),
+        keep=mask(keep),
+        hide=mask(hide),
+        worth=worth,
+        budget=Budget.read(budget),
+        seed=0,
+        **options,
     )
 
 
@@ -87,12 +99,17 @@ class TestUse:
 
     @pytest.fixture
     def law(self):
-        # x1 tells the secret and nothing else, x2 tells a little of it and all of the use, x3 a little and no use.
+        # x1 tells the secret and nothing else, x2 tells a little of it and all of the use, x3 a
+        # little and no use.
         atoms = np.array(list(np.ndindex(2, 2, 2)), dtype=float)
-        secret = np.array([[0.9, 0.1][int(a[0])] * [0.6, 0.4][int(a[1])] * [0.6, 0.4][int(a[2])] for a in atoms])
+        secret = np.array(
+            [[0.9, 0.1][int(a[0])] * [0.6, 0.4][int(a[1])] * [0.6, 0.4][int(a[2])] for a in atoms]
+        )
         joint = np.stack([secret, 1 - secret]) / 8
         use = np.array([[0.95, 0.05][int(a[1])] for a in atoms])
-        return EnumerableWorld(atoms, joint / joint.sum()), EnumerableWorld(atoms, np.stack([use, 1 - use]) / 8)
+        return EnumerableWorld(atoms, joint / joint.sum()), EnumerableWorld(
+            atoms, np.stack([use, 1 - use]) / 8
+        )
 
     def test_useful_columns_are_hidden_last(self, law):
         secret, use = law
@@ -131,7 +148,9 @@ class TestLists:
 
     def test_kept_features_that_break_the_budget_alone_are_refused(self):
         subject = planner(worlds.redundant_bit(3), 0.01, keep=[1])
-        with pytest.raises(LowtideError, match=r"features to keep \(b\) tell 0.6931 nat .* keep fewer of them"):
+        with pytest.raises(
+            LowtideError, match=r"features to keep \(b\) tell 0.6931 nat .* keep fewer of them"
+        ):
             subject.check_reachable(["a", "b", "c"])
         planner(worlds.redundant_bit(3), 0.7, keep=[1]).check_reachable(["a", "b", "c"])
 
@@ -139,7 +158,11 @@ class TestLists:
         subject = planner(worlds.redundant_bit(2), 0.01, keep=[1])
         fresh = Oracle(worlds.redundant_bit(2))
         assert subject.hide_more(np.array([True, False]), fresh) is None
-        assert planner(worlds.redundant_bit(2), 0.01).hide_more(np.array([True, False]), fresh).hidden.all()
+        assert (
+            planner(worlds.redundant_bit(2), 0.01)
+            .hide_more(np.array([True, False]), fresh)
+            .hidden.all()
+        )
 
 
 class TestCurve:

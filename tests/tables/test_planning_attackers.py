@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from lowtide import worlds
-from lowtide.density.objectives import Options
+from lowtide.estimate.objectives import Options
 from lowtide.features import Features, one_per_column
 from lowtide.labels import read_classes
 from lowtide.tables.planning_attackers import LabelledRows, MaskedAttacker, doubled, estimate
@@ -47,7 +47,9 @@ class TestRedaction:
 class TestNoise:
     def test_hidden_features_are_read_by_their_stand_ins(self, copies):
         # The stand-in of the first is as good as it, that of the second is nothing.
-        standins = np.column_stack([copies.rows[:, 0] * 2 - 1, np.random.default_rng(2).normal(size=800)])
+        standins = np.column_stack(
+            [copies.rows[:, 0] * 2 - 1, np.random.default_rng(2).normal(size=800)]
+        )
         attacker = MaskedAttacker(copies, standins.astype(np.float32), one_per_column(2), OPTIONS)
         attacker.refit(NONE, NONE, ~NONE)
         assert attacker.read(NONE).leakage.value == pytest.approx(np.log(2), abs=0.03)
@@ -60,14 +62,25 @@ class TestNoise:
 
 class TestEstimate:
     def test_estimated_leakage_of_informative_and_independent_columns(self, copies):
-        leakage = estimate(copies.rows[:, 1:], copies.codes, copies.classes, OPTIONS, judged=np.ones(800, bool))
-        assert leakage.low <= 0.1927 <= leakage.high or leakage.value == pytest.approx(0.1927, abs=0.02)
+        leakage = estimate(
+            copies.rows[:, 1:], copies.codes, copies.classes, OPTIONS, judged=np.ones(800, bool)
+        )
+        assert leakage.low <= 0.1927 <= leakage.high or leakage.value == pytest.approx(
+            0.1927, abs=0.02
+        )
         noise = np.random.default_rng(4).normal(size=(800, 2)).astype(np.float32)
-        assert estimate(noise, copies.codes, copies.classes, OPTIONS, judged=np.ones(800, bool)).value <= 0.01
+        assert (
+            estimate(noise, copies.codes, copies.classes, OPTIONS, judged=np.ones(800, bool)).value
+            <= 0.01
+        )
 
     def test_of_a_release_that_is_the_same_for_all(self, copies):
         nothing = estimate(
-            np.zeros((800, 3), np.float32), copies.codes, copies.classes, OPTIONS, judged=np.ones(800, bool)
+            np.zeros((800, 3), np.float32),
+            copies.codes,
+            copies.classes,
+            OPTIONS,
+            judged=np.ones(800, bool),
         )
         assert nothing.value == 0.0
         assert nothing.high < 0.02

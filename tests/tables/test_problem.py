@@ -24,7 +24,9 @@ class TestRows:
         some = sample_with_classes(codes, 20_000, 5, np.random.default_rng(1))
         assert len(some) == len(np.unique(some)) == 20_000
         assert np.bincount(codes[some])[1:].min() >= 5
-        assert attack(RNG.normal(size=(20_000, 1)), codes[some], attackers=["neighbours"], progress=False).retrained
+        assert attack(
+            RNG.normal(size=(20_000, 1)), codes[some], attackers=["neighbours"], progress=False
+        ).retrained
 
     @given(st.lists(st.integers(0, 3), min_size=1, max_size=50), st.integers(0, 99))
     def test_few_rows_are_all_taken(self, codes, seed):

@@ -1,4 +1,6 @@
-"""A plan that only redacts is released without encoding a text; the result is the same as the long way round."""
+"""A plan that only redacts is released without encoding a text; the result is the same as the long
+way round.
+"""
 
 import numpy as np
 import pandas as pd
@@ -23,12 +25,15 @@ def fitted():
             "gap": np.where(rng.random(240) < 0.2, np.nan, rng.normal(size=240)),
         }
     )
-    hider = Obfuscator(TIDE(max_steps=40, folds=2, progress=False), hide=["copy", "mark", "gap"], progress=False)
+    hider = Obfuscator(
+        TIDE(max_steps=40, folds=2, progress=False), hide=["copy", "mark", "gap"], progress=False
+    )
     return frame, hider.fit(frame, s).hider_
 
 
 @pytest.mark.parametrize(
-    "library", [lambda f: f, pl.from_pandas, lambda f: pa.Table.from_pandas(f, preserve_index=False)]
+    "library",
+    [lambda f: f, pl.from_pandas, lambda f: pa.Table.from_pandas(f, preserve_index=False)],
 )
 def test_quick_redaction_equals_the_general_mechanism(fitted, library):
     frame, hider = fitted

@@ -45,7 +45,9 @@ def test_the_exact_law_is_the_law_of_a_large_release():
     counts, changed = sampled(policy, world, table(world.atoms), 20_000, seed=1)
     shares = np.sort((counts / counts.sum(axis=1, keepdims=True)).ravel())
     np.testing.assert_allclose(found.law.outcomes.sum(axis=1), 1, atol=1e-9)
-    np.testing.assert_allclose(np.sort(found.law.outcomes[found.law.outcomes > 0]), shares[shares > 0], atol=0.015)
+    np.testing.assert_allclose(
+        np.sort(found.law.outcomes[found.law.outcomes > 0]), shares[shares > 0], atol=0.015
+    )
     assert changed == pytest.approx(1 - found.kept.mean(), abs=0.015)
 
 
@@ -67,23 +69,40 @@ def test_a_sampled_release_with_a_budget_tells_less_than_the_rows_and_more_than_
 @pytest.mark.parametrize("wide", [False, True], ids=["as one number", "too many to number"])
 def test_points_are_found_again_and_others_are_not(wide):
     rng = np.random.default_rng(0)
-    rows = np.maximum(-1, rng.integers(-1, 4, (200, 3)) * np.array([1, 10**9 if wide else 1, 10**12 if wide else 1]))
+    rows = np.maximum(
+        -1,
+        rng.integers(-1, 4, (200, 3)) * np.array([1, 10**9 if wide else 1, 10**12 if wide else 1]),
+    )
     known = np.unique(rows[:100], axis=0)
     listed = {tuple(point): k for k, point in enumerate(known)}
-    np.testing.assert_array_equal(find(known, rows), [listed.get(tuple(row), len(known)) for row in rows])
+    np.testing.assert_array_equal(
+        find(known, rows), [listed.get(tuple(row), len(known)) for row in rows]
+    )
     np.testing.assert_array_equal(find(known[:0], rows), np.zeros(len(rows)))
 
 
 def test_a_table_released_in_batches_is_the_table_released_whole():
     rng = np.random.default_rng(5)
     s = rng.integers(0, 2, 400)
-    rows = pa.table({"town": rng.integers(0, 3, 400) * s, "income": np.round(rng.lognormal(7 + 0.3 * s, 0.4), 1)})
-    policy, noise = fitted(rows, s), KeyedNoise(bytes(range(32)))
+    rows = pa.table(
+        {
+            "town": rng.integers(0, 3, 400) * s,
+            "income": np.round(rng.lognormal(7 + 0.3 * s, 0.4), 1),
+        }
+    )
+    policy = fitted(rows, s)
+    noise = KeyedNoise(bytes(range(32)))
     counts = policy.counted()
     counts.add(policy.codes(rows))
     whole, changed = policy.release(rows, s, noise=noise, ids=np.arange(400))
     parts = [
-        policy.release(rows.slice(a, 100), s[a : a + 100], noise=noise, ids=np.arange(a, a + 100), counts=counts)[0]
+        policy.release(
+            rows.slice(a, 100),
+            s[a : a + 100],
+            noise=noise,
+            ids=np.arange(a, a + 100),
+            counts=counts,
+        )[0]
         for a in (300, 100, 0, 200)
     ]
     assert changed.any(axis=0).all()

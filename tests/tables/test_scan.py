@@ -6,8 +6,8 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from lowtide.density.tide import TIDE
 from lowtide.errors import LowtideError
+from lowtide.estimate.tide import TIDE
 from lowtide.tables.scan import TableScan, scan
 
 NAMES = ("first", "copy", "noise", "weak")
@@ -18,7 +18,15 @@ def make_rows(n=600, seed=0):
     rng = np.random.default_rng([seed, 90])
     s = rng.integers(0, 2, n)
     first = s + rng.normal(size=n)
-    x = np.stack([first, first + 0.01 * rng.normal(size=n), rng.normal(size=n), 0.6 * s + rng.normal(size=n)], axis=1)
+    x = np.stack(
+        [
+            first,
+            first + 0.01 * rng.normal(size=n),
+            rng.normal(size=n),
+            0.6 * s + rng.normal(size=n),
+        ],
+        axis=1,
+    )
     return x, np.array(["ZEBRA", "OKAPI"])[s]
 
 
@@ -54,7 +62,10 @@ def test_a_copy_adds_nothing_in_order_but_leaks_alone(found):
 
 
 def test_every_number_has_an_interval(found):
-    for estimate in (found.information, *(e for f in found.features for e in (f.order_free, f.in_order, f.alone))):
+    for estimate in (
+        found.information,
+        *(e for f in found.features for e in (f.order_free, f.in_order, f.alone)),
+    ):
         assert estimate.low <= estimate.value <= estimate.high
         assert estimate.n == 180  # three tenths of the rows are held out
     # X1 = S + N(0, 1) with a fair bit tells 0.1155 nat by quadrature.
@@ -105,7 +116,11 @@ def test_bad_tables_are_refused_by_scan():
 
 def test_where_nothing_is_found_a_scan_says_how_much_could_have_gone_unseen():
     rng = np.random.default_rng(5)
-    found = scan(rng.normal(size=(200, 2)), rng.integers(0, 2, 200), estimator=TIDE(max_steps=40, progress=False))
+    found = scan(
+        rng.normal(size=(200, 2)),
+        rng.integers(0, 2, 200),
+        estimator=TIDE(max_steps=40, progress=False),
+    )
     assert not found.information.found
     assert found.information.high > 0.01
     assert f"none found; at most {found.information.high:.4f}" in str(found.information)

@@ -1,4 +1,6 @@
-"""Feature by feature along what was disclosed: copies go, one half of an interaction stays, rows stand alone."""
+"""Feature by feature along what was disclosed: copies go, one half of an interaction stays, rows
+stand alone.
+"""
 
 from functools import cache
 
@@ -9,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from lowtide import worlds
-from lowtide.density.objectives import Options
+from lowtide.estimate.objectives import Options
 from lowtide.features import one_per_column
 from lowtide.labels import read_classes
 from lowtide.tables.planning_attackers import LabelledRows
@@ -25,7 +27,9 @@ def fitted(world, rule, *, standins=None, n=800):
     classes, codes = read_classes(s)
     rows = x.astype(np.float32)
     standins = np.zeros_like(rows) if standins is None else standins(rows)
-    return fit_sequential(LabelledRows(rows, codes, classes), standins, one_per_column(x.shape[1]), rule, OPTIONS)
+    return fit_sequential(
+        LabelledRows(rows, codes, classes), standins, one_per_column(x.shape[1]), rule, OPTIONS
+    )
 
 
 def flags(policy, rows):
@@ -48,7 +52,10 @@ class TestRule:
     def test_hides_what_adds_too_much_or_makes_too_much(self, before, after, each, total):
         found = Rule(each, total, NEVER, NEVER).flags(0, before, after)
         adds = np.array(
-            [max(abs(a - b) for b, a in zip(*pair, strict=True)) for pair in zip(before, after, strict=True)]
+            [
+                max(abs(a - b) for b, a in zip(*pair, strict=True))
+                for pair in zip(before, after, strict=True)
+            ]
         )
         makes = np.array([max(map(abs, row)) for row in after])
         np.testing.assert_array_equal(found, (adds > each) | (makes > total))
@@ -69,12 +76,16 @@ class TestWhatIsHidden:
 
     def test_the_sequential_fit_settles_within_six_rounds(self, copies, interaction):
         for policy in (copies, interaction):
-            assert 2 <= policy.rounds <= 6  # the random flags at the start are never those of the policy
+            assert (
+                2 <= policy.rounds <= 6
+            )  # the random flags at the start are never those of the policy
             assert policy.unsettled <= 0.01
 
 
 class TestEachAndTotal:
-    """Two copies, each wrong in a fifth of the rows: one has a density of log 1.6 for and log 0.4 against."""
+    """Two copies, each wrong in a fifth of the rows: one has a density of log 1.6 for and log 0.4
+    against.
+    """
 
     rows = ([0, 0], [1, 1], [0, 1], [1, 0])
 
@@ -90,7 +101,8 @@ class TestEachAndTotal:
         assert not flags(self.policy(1.25, np.inf), self.rows).any()
 
     def test_the_limit_total_bounds_what_has_been_shown(self):
-        # Together, two that agree tell log 0.12 = −2.1; two that contradict each other tell nothing.
+        # Together, two that agree tell log 0.12 = −2.1; two that contradict each other tell
+        # nothing.
         found = flags(self.policy(np.inf, 1.25), self.rows)
         assert not found[:, 0].any()
         assert found[:, 1].tolist() == [True, True, False, False]
@@ -121,6 +133,9 @@ class TestRowsStandAlone:
         rows = np.array([[0, 0], [1, 0]], dtype=np.float32)
         assert copies.flags(rows, np.zeros_like(rows))[:, 0].all()
         after = [
-            copies.density.observed(np.array([[x, 1, 0, 0]], np.float32), [False, True, True, False]) for x in (0, 1)
+            copies.density.observed(
+                np.array([[x, 1, 0, 0]], np.float32), [False, True, True, False]
+            )
+            for x in (0, 1)
         ]
         np.testing.assert_array_equal(*after)

@@ -1,4 +1,6 @@
-"""Several secrets of a table are hidden together and each by itself, and columns that belong together stay so."""
+"""Several secrets of a table are hidden together and each by itself, and columns that belong
+together stay so.
+"""
 
 import json
 
@@ -26,7 +28,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::lowtide.errors.LowtideNote")
 def survey(seed=0):
     """The party tells the vote, the tongue the origin; the years follow from the degree."""
     rng = np.random.default_rng(seed)
-    vote, origin = rng.choice(["blue", "green"], N), rng.choice(["here", "there"], N)
+    vote = rng.choice(["blue", "green"], N)
+    origin = rng.choice(["here", "there"], N)
     degree = rng.choice(list(YEARS), N)
     degree = np.where((vote == "green") & (rng.random(N) < 0.4), "doctor", degree)
     return pd.DataFrame(
@@ -48,28 +51,37 @@ def shared(tmp_path_factory):
     """A release of the survey from the command line, with the lines that planning printed."""
     folder = tmp_path_factory.mktemp("several")
     survey().to_csv(folder / "survey.csv", index=False)
-    run, both = CliRunner(), ["--secret", "vote", "--secret", "origin"]
+    run = CliRunner()
+    both = ["--secret", "vote", "--secret", "origin"]
     options = ["--steps", "40", "--out", str(folder / "plan.lowtide"), "--quiet"]
     options += ["--budget", "vote=0.05", "--budget", "origin=0.2"]
     planned = run.invoke(app, ["plan", str(folder / "survey.csv"), *both, *options])
     assert planned.exit_code == 0, planned.output
     (folder / "noise.key").write_text(bytes(32).hex())  # the same draws in every run of the tests
     options = ["--ids", "person", "--out", str(folder / "shared.csv"), "--quiet"]
-    done = run.invoke(app, ["release", str(folder / "survey.csv"), "--plan", str(folder / "plan.lowtide"), *options])
+    done = run.invoke(
+        app,
+        ["release", str(folder / "survey.csv"), "--plan", str(folder / "plan.lowtide"), *options],
+    )
     assert done.exit_code == 0, done.output
     return folder, planned.output
 
 
 def test_neither_secret_is_released_and_neither_is_told(shared):
     folder, _ = shared
-    table, clean = read(folder / "shared.csv").to_pandas(), survey()
+    table = read(folder / "shared.csv").to_pandas()
+    clean = survey()
     assert list(table.columns) == ["person", "party", "tongue", "degree", "years", "age"]
-    for name, column, values in (("vote", "party", ("blue", "green")), ("origin", "tongue", ("here", "there"))):
+    for name, column, values in (
+        ("vote", "party", ("blue", "green")),
+        ("origin", "tongue", ("here", "there")),
+    ):
         before = pd.crosstab(clean[column], clean[name], normalize="columns")
         after = pd.crosstab(table[column], clean[name], normalize="columns")
         assert abs(before[values[0]] - before[values[1]]).max() > 0.7
         assert abs(after[values[0]] - after[values[1]]).max() < 0.15
-    text, card = (folder / "shared.card.md").read_text(), ReleaseCard.load(folder / "shared.card.json")
+    text = (folder / "shared.csv.card.md").read_text()
+    card = ReleaseCard.load(folder / "shared.csv.card.json")
     assert "## Each secret by itself" in text
     assert [one.name for one in card.secrets] == ["vote", "origin"]
     for one, most in zip(card.secrets, (0.05, 0.2), strict=True):
@@ -81,11 +93,28 @@ def test_neither_secret_is_released_and_neither_is_told(shared):
 
 def test_the_audit_takes_both_secrets_and_refuses_a_release_that_holds_one(shared, tmp_path):
     folder, _ = shared
-    both = ["--secret", "vote", "--secret", "origin", "--attacker", "logistic regression", "--quiet"]
+    both = [
+        "--secret",
+        "vote",
+        "--secret",
+        "origin",
+        "--attacker",
+        "logistic regression",
+        "--quiet",
+    ]
     command = ["--reference", str(folder / "survey.csv"), *both]
-    limits = ["--fail-above", "vote=70%", "--fail-above", "origin=30%", "--junit", str(tmp_path / "limits.xml")]
+    limits = [
+        "--fail-above",
+        "vote=70%",
+        "--fail-above",
+        "origin=30%",
+        "--junit",
+        str(tmp_path / "limits.xml"),
+    ]
     files = ["--json", str(tmp_path / "found.json"), "--report", str(tmp_path / "found.html")]
-    found = CliRunner().invoke(app, ["audit", str(folder / "shared.csv"), *command, *limits, *files])
+    found = CliRunner().invoke(
+        app, ["audit", str(folder / "shared.csv"), *command, *limits, *files]
+    )
     assert found.exit_code == 1, found.output
     assert "vote + origin" in found.output
     assert "By itself: origin" in found.output
@@ -147,7 +176,14 @@ def test_a_column_that_copies_one_secret_is_not_kept():
 def test_a_file_that_lacks_one_of_the_secrets_is_refused(shared, tmp_path):
     folder, _ = shared
     survey().drop(columns="origin").to_csv(tmp_path / "survey.csv", index=False)
-    command = ["release", str(tmp_path / "survey.csv"), "--plan", str(folder / "plan.lowtide"), "--ids", "person"]
+    command = [
+        "release",
+        str(tmp_path / "survey.csv"),
+        "--plan",
+        str(folder / "plan.lowtide"),
+        "--ids",
+        "person",
+    ]
     refused = CliRunner().invoke(app, [*command, "--out", str(tmp_path / "shared.csv"), "--quiet"])
     assert refused.exit_code == 2
     assert "has no column 'origin'" in refused.output.replace("\n", " ")
@@ -194,7 +230,12 @@ def test_groups_are_named_by_the_user_or_found():
         found, new = find_functions(own, encoder, x, np.zeros(5, dtype=int))
     assert found == named
     assert new == ("degree + years",)
-    assert find_functions(own, encoder, x, np.array([0, 0, 1, 0, 0])) == (own, ()), "one of them is kept"
-    for wrong, message in (("degree", "two columns or more"), ("degree,yeers", "did you mean 'years'")):
+    assert find_functions(own, encoder, x, np.array([0, 0, 1, 0, 0])) == (own, ()), (
+        "one of them is kept"
+    )
+    for wrong, message in (
+        ("degree", "two columns or more"),
+        ("degree,yeers", "did you mean 'years'"),
+    ):
         with pytest.raises(LowtideError, match=message):
             group_columns(own, encoder, [wrong])

@@ -1,4 +1,6 @@
-"""Limits on the size of tables: checked before the work begins, and costs that do not grow with the square."""
+"""Limits on the size of tables: checked before the work begins, and costs that do not grow with the
+square.
+"""
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +23,9 @@ def test_categories_of_all_columns_together_are_capped():
 
 def test_rare_values_of_many_columns_of_text_are_merged():
     rng = np.random.default_rng(0)
-    x = pa.table({f"c{j}": [f"v{value}" for value in rng.integers(0, 900, 3000)] for j in range(20)})
+    x = pa.table(
+        {f"c{j}": [f"v{value}" for value in rng.integers(0, 900, 3000)] for j in range(20)}
+    )
     rows, encoder = read_table(x.append_column("few", [["a", "b"] * 1500]))
     assert rows.shape[1] <= MOST_CATEGORIES
     assert encoder.categories[-1] == ("a", "b")
@@ -33,7 +37,9 @@ def test_a_scan_says_that_rare_values_are_merged():
     rng = np.random.default_rng(0)
     x = {f"c{j}": [f"v{value}" for value in rng.integers(0, 300, 3000)] for j in range(8)}
     table = pa.table({**x, "s": ["a", "b"] * 1500})
-    with pytest.warns(LowtideNote, match=r"2,\d\d\d different values in all, and 2,000 are told apart"):
+    with pytest.warns(
+        LowtideNote, match=r"2,\d\d\d different values in all, and 2,000 are told apart"
+    ):
         dataset.open_table(table, "s", dataset.TableOptions())
 
 
@@ -44,7 +50,9 @@ def test_more_columns_than_can_be_judged_are_refused_before_the_work():
 
 
 def test_a_secret_of_too_many_classes_is_refused_with_the_number_and_the_remedy():
-    with pytest.raises(LowtideError, match=r"'s' has 10,000 different values, and at most 100 .* merge rare values"):
+    with pytest.raises(
+        LowtideError, match=r"'s' has 10,000 different values, and at most 100 .* merge rare values"
+    ):
         check_secret_values("s", 1_000_000, 10_000, "row")
     with pytest.raises(LowtideError, match="s has 101 different values"):
         Classes.from_counts(dict.fromkeys(range(MOST_CLASSES + 1), 1000))

@@ -1,4 +1,6 @@
-"""Planted tables: each leaks through one channel of the surface only, and the control through none."""
+"""Planted tables: each leaks through one channel of the surface only, and the control through
+none.
+"""
 
 import datetime as dt
 
@@ -36,29 +38,40 @@ def chosen(where_one, where_zero):
 
 
 LEAKS = {
-    "the frequency of 'leak'": {"leak": np.where(SECRET, 7919 * RNG.integers(0, 40, N), RNG.integers(0, 3 * 10**5, N))},
+    "the frequency of 'leak'": {
+        "leak": np.where(SECRET, 7919 * RNG.integers(0, 40, N), RNG.integers(0, 3 * 10**5, N))
+    },
     "the parity of 'leak'": {"leak": EVEN + SECRET},
     "the last digit of 'leak'": {"leak": 10 * EVEN + np.where(SECRET, 3, 7)},
-    "the number of decimals of 'leak'": {"leak": np.where(SECRET, *(RNG.normal(size=N).round(k) for k in (1, 4)))},
+    "the number of decimals of 'leak'": {
+        "leak": np.where(SECRET, *(RNG.normal(size=N).round(k) for k in (1, 4)))
+    },
     "the seconds of 'leak'": {
         "leak": MORNING + MINUTES + (RNG.integers(0, 30, N) + 30 * SECRET) * np.timedelta64(1, "s")
     },
     "the minutes of 'leak'": {
-        "leak": MORNING + (60 * RNG.integers(0, 24, N) + 30 * SECRET + RNG.integers(0, 30, N)) * np.timedelta64(1, "m")
+        "leak": MORNING
+        + (60 * RNG.integers(0, 24, N) + 30 * SECRET + RNG.integers(0, 30, N))
+        * np.timedelta64(1, "m")
     },
     "the time between 'from' and 'to'": {
         "from": MORNING.astype("datetime64[us]"),
-        "to": MORNING.astype("datetime64[us]") + (7 * SECRET + RNG.integers(0, 7, N)) * np.timedelta64(1, "D"),
+        "to": MORNING.astype("datetime64[us]")
+        + (7 * SECRET + RNG.integers(0, 7, N)) * np.timedelta64(1, "D"),
     },
     "the spelling of missing values of 'leak'": {"leak": texts(chosen(["None"] * N, [None] * N))},
     "the sign of zero of 'leak'": {"leak": np.where(SECRET, -0.0, 0.0)},
     "the capitals of 'leak'": {"leak": texts(chosen([name.upper() for name in NAMES], NAMES))},
     "the outer blanks of 'leak'": {"leak": texts(chosen([f"{name} " for name in NAMES], NAMES))},
     "the length of 'leak'": {
-        "leak": texts(chosen([f"{name:x>20}" for name in NAMES], [f"{name:x>14}" for name in NAMES]))
+        "leak": texts(
+            chosen([f"{name:x>20}" for name in NAMES], [f"{name:x>14}" for name in NAMES])
+        )
     },
     "the spelling of 'leak'": {
-        "leak": texts(chosen([f"{name}@home.org" for name in NAMES], [f"{name}@work.com" for name in NAMES]))
+        "leak": texts(
+            chosen([f"{name}@home.org" for name in NAMES], [f"{name}@work.com" for name in NAMES])
+        )
     },
 }
 
@@ -77,11 +90,14 @@ def test_surface_attacker_reads_a_leak_that_is_in_one_channel_only(channel):
 
 
 @pytest.mark.parametrize(
-    "channel", ["the parity of 'leak'", "the seconds of 'leak'", "the spelling of missing values of 'leak'"]
+    "channel",
+    ["the parity of 'leak'", "the seconds of 'leak'", "the spelling of missing values of 'leak'"],
 )
 def test_attackers_of_values_read_nothing_of_such_a_leak(channel):
     table = pa.table({**BLANK, **LEAKS[channel]})
-    report = attack(table, SECRET, attackers=["boosted trees", "logistic regression"], progress=False)
+    report = attack(
+        table, SECRET, attackers=["boosted trees", "logistic regression"], progress=False
+    )
     assert report.headline.auc.high < 0.65
 
 
@@ -129,7 +145,10 @@ def test_the_same_surface_from_every_library():
         "when": [dt.datetime(2021, 1, day, 4, 5, 6 * day) for day in range(1, 5)],
         "name": ["Ann", "bob ", "C3", "None"],
     }
-    surfaces = [SurfaceReader.learn(x).read(x) for x in (pa.table(plain), pd.DataFrame(plain), pl.DataFrame(plain))]
+    surfaces = [
+        SurfaceReader.learn(x).read(x)
+        for x in (pa.table(plain), pd.DataFrame(plain), pl.DataFrame(plain))
+    ]
     for other in surfaces[1:]:
         assert other.names == surfaces[0].names
         np.testing.assert_array_equal(other.channels, surfaces[0].channels)
@@ -167,7 +186,9 @@ def test_the_check_of_a_plan_sees_the_surface_of_what_is_shown(problem):
 
 def test_attackers_that_say_what_to_hide_next_see_the_channels_that_tell(problem):
     fresh, _ = problem.fresh_attackers()
-    told = [fresh.read(np.array(released)).leakage.value for released in ((True, True), (True, False))]
+    told = [
+        fresh.read(np.array(released)).leakage.value for released in ((True, True), (True, False))
+    ]
     assert told[0] > 0.5
     assert told[1] < 0.05
 

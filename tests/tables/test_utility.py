@@ -21,7 +21,8 @@ def table():
 
 def test_classes_are_predicted_until_the_telling_columns_are_gone(table):
     x, u = table
-    half, none = x.copy(), x.copy()
+    half = x.copy()
+    none = x.copy()
     half[:, 0] = none[:, :2] = 0.0
     reports = [predicts(rows, u, clean=x) for rows in (x, half, none)]
     full, part, nothing = (report.best.score for report in reports)
@@ -33,7 +34,9 @@ def test_classes_are_predicted_until_the_telling_columns_are_gone(table):
         assert report.guess.auc.value == 0.5
         assert abs(report.guess.accuracy.value - 0.5) < 0.05
         assert report.best_clean.auc.low > 0.85
-        assert [prediction.data for prediction in report.release + report.clean] == ["release"] * 2 + ["clean"] * 2
+        assert [prediction.data for prediction in report.release + report.clean] == [
+            "release"
+        ] * 2 + ["clean"] * 2
         assert report.best.r2 is None
         assert report.best.auc.n == pytest.approx(0.4 * 800, abs=1)
     assert reports[0].best == Prediction(**{**vars(reports[0].best_clean), "data": "release"})
@@ -51,7 +54,8 @@ def test_numbers_are_predicted_until_their_columns_are_gone():
     u = 2 * x[:, 0] + np.abs(x[:, 1]) + np.random.default_rng(6).normal(0, 0.5, 700)
     hidden = x.copy()
     hidden[:, :2] = 0.0
-    report, nothing = predicts(x, u, clean=x), predicts(hidden, u, clean=x)
+    report = predicts(x, u, clean=x)
+    nothing = predicts(hidden, u, clean=x)
     scores = {prediction.model: prediction.r2 for prediction in report.release}
     assert report.kind == "number"
     assert report.guess.r2.value == 0.0
@@ -62,12 +66,15 @@ def test_numbers_are_predicted_until_their_columns_are_gone():
     assert nothing.best_clean.r2.low > 0.8
 
 
-@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table], ids=["pandas", "polars", "pyarrow"])
+@pytest.mark.parametrize(
+    "make", [pd.DataFrame, pl.DataFrame, pa.table], ids=["pandas", "polars", "pyarrow"]
+)
 def test_the_utility_column_itself_is_not_a_predictor(make):
     rng = np.random.default_rng(7)
     colour = rng.choice(["red", "green"], 300)
     columns = {"colour": colour.tolist(), "noise": rng.normal(size=300).tolist()}
-    by_name, by_value = predicts(make(columns), "colour"), predicts(make(columns), colour)
+    by_name = predicts(make(columns), "colour")
+    by_value = predicts(make(columns), colour)
     assert by_name == by_value
     assert by_name.dropped == ("colour",)
     assert by_name.best.auc.low < 0.5 < by_name.best.auc.high
@@ -91,7 +98,8 @@ def test_sparse_rows_are_read_too():
     rng = np.random.default_rng(9)
     counts = rng.poisson(0.5, (400, 30)).astype(float)
     classes = (counts[:, 0] > 0).astype(int)
-    dense, thin = predicts(counts, classes), predicts(sparse.csr_array(counts), classes)
+    dense = predicts(counts, classes)
+    thin = predicts(sparse.csr_array(counts), classes)
     assert thin.best.auc.low > 0.9
     assert thin.best.auc.value == pytest.approx(dense.best.auc.value, abs=0.02)
     copied = predicts(sparse.csr_array(counts), counts[:, 3], kind="number")
@@ -131,7 +139,10 @@ def test_the_interval_of_r_squared_holds_the_truth_as_often_as_it_says():
     [
         (np.zeros(60), "u has one class"),
         (np.full(60, 0.5), "the same number in every row"),
-        (np.arange(60) // 20 + (np.arange(60) == 0) * 5, "1 of the 4 classes of u have fewer than 10 rows"),
+        (
+            np.arange(60) // 20 + (np.arange(60) == 0) * 5,
+            "1 of the 4 classes of u have fewer than 10 rows",
+        ),
         (np.zeros(50), "u has 50 entries for 60 rows"),
         (np.zeros((60, 2)), "one value per row"),
         (np.array([None, "a", "b"] * 20), "missing"),

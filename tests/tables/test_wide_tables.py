@@ -1,4 +1,6 @@
-"""Tables of hundreds of columns are planned in a number of fits that hardly grows with their width."""
+"""Tables of hundreds of columns are planned in a number of fits that hardly grows with their
+width.
+"""
 
 from itertools import pairwise
 
@@ -6,12 +8,13 @@ import numpy as np
 import pytest
 import torch
 
-from lowtide.density.artefact import Density
-from lowtide.density.critics.base import Masked, RankScaling
-from lowtide.density.masking import Shape
-from lowtide.density.objectives import Options
-from lowtide.density.training import initial_weights
 from lowtide.disclose.budget import Budget, Reading
+from lowtide.estimate.density import Density
+from lowtide.estimate.learners.network import Masked
+from lowtide.estimate.learners.ranks import RankScaling
+from lowtide.estimate.masking import Shape
+from lowtide.estimate.objectives import Options
+from lowtide.estimate.training import initial_weights
 from lowtide.features import Features, one_per_column
 from lowtide.interface import Estimate
 from lowtide.labels import Classes, read_classes
@@ -71,13 +74,16 @@ class CountedTrees(Counted, RefittedAttacker):
 def planner(attacker, columns, budget=0.02, **options):
     none = np.zeros(columns, dtype=bool)
     worth = np.full(columns, 1 / columns)
-    return ColumnPlanner(attacker, keep=none, hide=none, worth=worth, budget=Budget(budget), seed=0, **options)
+    return ColumnPlanner(
+        attacker, keep=none, hide=none, worth=worth, budget=Budget(budget), seed=0, **options
+    )
 
 
 @pytest.fixture(scope="module")
 def planned():
     """The rows, the attacker, the planner, what it found, and its progress."""
-    data, ticks = survey(300, 120), []
+    data = survey(300, 120)
+    ticks = []
     attacker = CountedNetworks(data, None, one_per_column(120), OPTIONS)
     subject = planner(attacker, 120, tick=ticks.append)
     return data, attacker, subject, subject.search(), ticks
@@ -93,7 +99,8 @@ class TestRealAttackers:
     def test_in_few_fits_and_reads(self, planned):
         _, attacker, *_ = planned
         assert attacker.refits <= 10
-        # Every point of the curve is read once, and what is shown again a few times; one by one it was 6,000 a fit.
+        # Every point of the curve is read once, and what is shown again a few times; one by one it
+        # was 6,000 a fit.
         assert attacker.reads <= 5 * 120
         assert attacker.walks <= 12 * attacker.refits
 
@@ -137,18 +144,23 @@ class TestWalk:
         x = rng.normal(size=(300, columns)).astype(np.float32)
         x[:, [0, 1, 5]] += 2 * s[:, None]
         classes, codes = read_classes(s)
-        features = Features(np.arange(columns) // 2, tuple(f"x{j}" for j in range(columns // 2)))  # pairs of columns
+        features = Features(
+            np.arange(columns) // 2, tuple(f"x{j}" for j in range(columns // 2))
+        )  # pairs of columns
         if columns == 70:
             features = one_per_column(columns)
         m = len(features)
         standins = x + rng.normal(size=x.shape).astype(np.float32) if noised else None
         attacker = MaskedAttacker(LabelledRows(x, codes, classes), standins, features, OPTIONS)
-        released, none = np.arange(m) != 2, np.zeros(m, dtype=bool)
+        released = np.arange(m) != 2
+        none = np.zeros(m, dtype=bool)
         attacker.refit(released, none, released)
         order = rng.permutation(np.flatnonzero(released))
         found = attacker.walk(released, order)
         assert found[0] > 0.1
-        np.testing.assert_allclose(found, PlanningAttacker.walk(attacker, released, order), atol=1e-5)
+        np.testing.assert_allclose(
+            found, PlanningAttacker.walk(attacker, released, order), atol=1e-5
+        )
 
 
 class TestSequentialPolicy:
@@ -156,28 +168,44 @@ class TestSequentialPolicy:
 
     @pytest.fixture
     def policy(self):
-        features, columns = 6, 9
+        features = 6
+        columns = 9
         groups = np.array([0, 1, 1, 2, 3, 4, 4, 4, 5])
         both = doubled(Features(groups, tuple("abcdef")))
         draws = torch.Generator().manual_seed(0)
         weights = initial_weights(2, torch.tensor(both.groups), 3, Shape(8, 4), draws)
-        weights = {name: (torch.randn(value.shape, generator=draws) / 2).numpy() for name, value in weights.items()}
-        scaling = RankScaling.of(np.random.default_rng(0).normal(size=(200, 2 * columns)).astype(np.float32))
-        critic = Masked(both.groups, scaling, weights, (torch.rand(13, generator=draws) / 3).numpy())
+        weights = {
+            name: (torch.randn(value.shape, generator=draws) / 2).numpy()
+            for name, value in weights.items()
+        }
+        scaling = RankScaling.of(
+            np.random.default_rng(0).normal(size=(200, 2 * columns)).astype(np.float32)
+        )
+        critic = Masked(
+            both.groups, scaling, weights, (torch.rand(13, generator=draws) / 3).numpy()
+        )
         encoder = TableEncoder((), (None,) * 2 * columns)
-        density = Density(Classes(("a", "b", "c"), np.array([0.5, 0.3, 0.2])), both, critic, 3.0, encoder)
-        keep, hide = np.arange(features) == 2, np.arange(features) == 4
+        density = Density(
+            Classes(("a", "b", "c"), np.array([0.5, 0.3, 0.2])), both, critic, 3.0, encoder
+        )
+        keep = np.arange(features) == 2
+        hide = np.arange(features) == 4
         return SequentialColumns(density, Rule(0.8, 2.0, keep, hide), 1, 0.0)
 
     def test_equals_reading_every_history_whole(self, policy, monkeypatch):
-        rng, m = np.random.default_rng(1), 6
+        rng = np.random.default_rng(1)
+        m = 6
         rows, standins = (rng.normal(size=(50, 9)).astype(np.float32) for _ in range(2))
         both = np.concatenate([rows, standins], axis=1)
-        seen, expected, before = np.zeros((50, 2 * m), dtype=bool), np.zeros((50, m), dtype=bool), np.zeros((50, 3))
+        seen = np.zeros((50, 2 * m), dtype=bool)
+        expected = np.zeros((50, m), dtype=bool)
+        before = np.zeros((50, 3))
         for j in range(m):
             seen[:, j] = True
             flags = policy.rule.flags(j, before, policy.density.observed(both, seen))
-            expected[:, j], seen[:, j], seen[:, m + j] = flags, ~flags, flags
+            expected[:, j] = flags
+            seen[:, j] = ~flags
+            seen[:, m + j] = flags
             before = policy.density.observed(both, seen)
         assert 0.2 < expected[:, [0, 1, 3, 5]].mean() < 0.8
         np.testing.assert_array_equal(policy.flags(rows, standins), expected)
@@ -186,13 +214,18 @@ class TestSequentialPolicy:
 
 
 class Stubborn(PlanningAttacker):
-    """Falls for every hidden column, and after every refit reads as much as before while anything is shown."""
+    """Falls for every hidden column, and after every refit reads as much as before while anything
+    is shown.
+    """
 
     def __init__(self, columns):
-        self.refits, self.reads, self.around = 0, 0, np.ones(columns, dtype=bool)
+        self.refits = 0
+        self.reads = 0
+        self.around = np.ones(columns, dtype=bool)
 
     def refit(self, released, least, most, tick=None):
-        self.refits, self.around = self.refits + 1, released
+        self.refits = self.refits + 1
+        self.around = released
 
     def read(self, released):
         self.reads += 1
@@ -216,9 +249,12 @@ class TestWorstCase:
         assert attacker.reads <= 5 * columns  # and not their square
 
     def test_so_do_the_further_hidings_that_checks_ask_for(self):
-        subject, hidden, calls = planner(Stubborn(500), 500), np.zeros(500, dtype=bool), 0
+        subject = planner(Stubborn(500), 500)
+        hidden = np.zeros(500, dtype=bool)
+        calls = 0
         while not hidden.all():
-            hidden, calls = subject.hide_more(hidden, Stubborn(500)).hidden, calls + 1
+            hidden = subject.hide_more(hidden, Stubborn(500)).hidden
+            calls = calls + 1
         assert calls <= 6
 
     def test_narrow_tables_are_planned_column_by_column(self):
@@ -230,9 +266,12 @@ class TestAlone:
     def test_reads_steps_slopes_and_humps_and_nothing_from_noise(self):
         rng = np.random.default_rng(2)
         s = rng.integers(0, 2, 1000)
-        slope, noise = rng.normal(size=1000) + s, rng.normal(size=1000)
+        slope = rng.normal(size=1000) + s
+        noise = rng.normal(size=1000)
         hump = np.where(s == 1, rng.normal(size=1000) * 0.3, rng.normal(size=1000) * 2)
-        x = np.column_stack([slope, hump, (s ^ (rng.random(1000) < 0.1)).astype(float), noise, np.zeros(1000)])
+        x = np.column_stack(
+            [slope, hump, (s ^ (rng.random(1000) < 0.1)).astype(float), noise, np.zeros(1000)]
+        )
         classes, codes = read_classes(s)
         data = LabelledRows(x.astype(np.float32), codes, classes)
         attacker = RefittedAttacker(data, np.zeros_like(data.rows), one_per_column(5), 0)

@@ -1,4 +1,6 @@
-"""Attackers on texts: close to the best there is, silent where nothing tells, with authors kept apart."""
+"""Attackers on texts: close to the best there is, silent where nothing tells, with authors kept
+apart.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,10 @@ def test_attackers_learn_nothing_from_independent_texts():
     shuffled = np.random.default_rng(11).permutation(S[:3000])
     found = attack(TEXTS[:3000], shuffled, progress=False)
     assert all(abs(one.information.value) < 0.01 for one in found.retrained)
-    assert attack(TEXTS[:3000], S[:3000], attackers="words", progress=False).headline.information.low > 0.05
+    assert (
+        attack(TEXTS[:3000], S[:3000], attackers="words", progress=False).headline.information.low
+        > 0.05
+    )
 
 
 @pytest.mark.parametrize("name", ["words", "naive bayes"])
@@ -57,7 +62,9 @@ def test_an_author_stays_on_one_side():
     rng = np.random.default_rng(6)
     authors = np.repeat(np.arange(60), 20)
     s = rng.integers(2, size=60)[authors]
-    texts = [f"signed writer{author} " + WORLD.text(rng.integers(150, size=4)) for author in authors]
+    texts = [
+        f"signed writer{author} " + WORLD.text(rng.integers(150, size=4)) for author in authors
+    ]
     mixed = attack(texts, s, attackers="words", progress=False).headline
     apart = attack(texts, s, groups=authors, attackers="words", progress=False)
     assert mixed.accuracy.value > 0.95
@@ -66,7 +73,10 @@ def test_an_author_stays_on_one_side():
     assert not np.intersect1d(authors[tested], authors[~tested]).size
 
 
-@given(st.lists(st.tuples(st.integers(0, 12), st.integers(0, 2)), min_size=1, max_size=60), st.integers(0, 5))
+@given(
+    st.lists(st.tuples(st.integers(0, 12), st.integers(0, 2)), min_size=1, max_size=60),
+    st.integers(0, 5),
+)
 def test_splits_by_group_tear_nothing_and_lose_no_class(rows, seed):
     groups, codes = np.array([[0, 0], [1, 0], [2, 1], [3, 1], [4, 2], [5, 2], *rows]).T
     split = grouped(codes, groups, 0.3, seed=np.random.SeedSequence(seed))
@@ -77,8 +87,11 @@ def test_splits_by_group_tear_nothing_and_lose_no_class(rows, seed):
 
 def test_about_the_share_is_set_aside():
     rng = np.random.default_rng(8)
-    groups, codes = rng.integers(200, size=4000), rng.integers(2, size=4000)
-    assert len(grouped(codes, groups, 0.25, seed=np.random.SeedSequence(1)).aside) == pytest.approx(1000, abs=40)
+    groups = rng.integers(200, size=4000)
+    codes = rng.integers(2, size=4000)
+    assert len(grouped(codes, groups, 0.25, seed=np.random.SeedSequence(1)).aside) == pytest.approx(
+        1000, abs=40
+    )
 
 
 def test_groups_of_one_class_each_are_refused():
@@ -106,9 +119,13 @@ def test_counts_are_those_of_pieces_and_pairs():
 
 
 def test_the_same_seed_gives_the_same_report_and_fixed_attackers_see_the_release(report):
-    some, s = TEXTS[:600], S[:600]
+    some = TEXTS[:600]
+    s = S[:600]
     marked = [text.replace("ba", "[hidden]") for text in some]
-    first, second = (attack(marked, s, clean=some, attackers=("words", "network"), progress=False) for _ in range(2))
+    first, second = (
+        attack(marked, s, clean=some, attackers=("words", "network"), progress=False)
+        for _ in range(2)
+    )
     assert np.array_equal(first.probabilities, second.probabilities)
     assert first.headline_fixed is not None
     assert first.headline_fixed.information.value < first.headline_clean.information.value + 0.02

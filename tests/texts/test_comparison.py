@@ -31,7 +31,9 @@ def test_the_share_is_one_of_words_whatever_is_released(before, after):
     after = (after * len(before))[: len(before)]
     found = changed_texts([" ".join(one) for one in before], [" ".join(one) for one in after])
     assert 0.0 <= found.share <= 1.0
-    same = sum((Counter(one) & Counter(other)).total() for one, other in zip(before, after, strict=True))
+    same = sum(
+        (Counter(one) & Counter(other)).total() for one, other in zip(before, after, strict=True)
+    )
     total = sum(map(len, before))
     assert found.share == pytest.approx(1 - same / total if total else 0.0)
 
@@ -68,15 +70,23 @@ def test_an_audit_of_texts_reads_shown_words_and_not_hidden_ones():
     release = [world.text(one[~np.isin(one, charged)]) for one in sequences]
     labels = np.array(["OKAPI", "ZEBRA"])[s]
     groups = np.arange(len(s)) // 4
-    found = audit_samples(release, labels, clean=clean, groups=groups, attackers=("words",), secret="beast")
-    before, after = found.attacks.clean[0].accuracy, found.attacks.retrained[0].accuracy
+    found = audit_samples(
+        release, labels, clean=clean, groups=groups, attackers=("words",), secret="beast"
+    )
+    before = found.attacks.clean[0].accuracy
+    after = found.attacks.retrained[0].accuracy
     assert before.low > 0.6
     assert after.value < before.low
-    assert after.low < 0.55
+    # Who knows the law reads most: of the words that are shown, and of how many they are.
+    evidence = np.diff(np.log(world.frequencies), axis=0)[0]
+    words = np.array([evidence[one[~np.isin(one, charged)]].sum() for one in sequences])
+    expected = 12 * np.diff(1 - world.frequencies[:, charged].sum(axis=1))[0]
+    best = np.mean((words > expected) == s)
+    assert after.low < best < before.low
     gone = np.mean(np.isin(np.concatenate(sequences), charged))
     assert 0 < gone < 0.5
     assert found.change.share == pytest.approx(gone, abs=1e-9)
-    leakage = f"{found.to_json()} {found.text()}"
-    assert "words changed" in leakage
-    assert "OKAPI" not in leakage
-    assert "ZEBRA" not in leakage
+    document = f"{found.to_json()} {found.text()}"
+    assert "words changed" in document
+    assert "OKAPI" not in document
+    assert "ZEBRA" not in document

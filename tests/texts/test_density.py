@@ -1,14 +1,13 @@
-"""Densities of texts: the whole way from texts to answers, groups that stay together, and the paper's recipe."""
+"""Densities of texts: the whole way from texts to answers, groups that stay together, and the
+paper's recipe.
+"""
 
 import numpy as np
 import pandas as pd
 import pytest
-import torch
-from scipy import sparse
 
 from lowtide import TIDE, Density, LowtideError, worlds
-from lowtide.density.artefact import TermConditionals
-from lowtide.density.paper_training import network, train, train_sparse
+from lowtide.estimate.density import TermConditionals
 from lowtide.splits import grouped_folds, read_groups
 from lowtide.texts.encoder import TextEncoder
 from lowtide.texts.learning import learn_encoder
@@ -25,14 +24,17 @@ def spelled(n, seed, classes=2):
 
 
 def signed(writers, each, seed):
-    """Each writer has a signature word and one colour; half of the texts also have a word that tells the colour."""
+    """Each writer has a signature word and one colour; half of the texts also have a word that
+    tells the colour.
+    """
     rng = np.random.default_rng(seed)
     who = np.repeat(np.arange(writers), each)
     colour = who % 2
     hint = np.where(rng.random(len(who)) < 0.3, np.array(["alpha", "omega"])[colour], "and")
     filler = rng.integers(0, 30, (len(who), 3))
     texts = [
-        f"signature{w}x {h} " + " ".join(f"word{k}x" for k in row) for w, h, row in zip(who, hint, filler, strict=True)
+        f"signature{w}x {h} " + " ".join(f"word{k}x" for k in row)
+        for w, h, row in zip(who, hint, filler, strict=True)
     ]
     return texts, np.array(["left", "right"])[colour], who
 
@@ -90,7 +92,6 @@ def test_independent_texts_have_density_zero(tmp_path):
     assert TIDE(max_steps=8).fit(texts, s).artefact.critic.kind == "bag"
 
 
-@pytest.mark.filterwarnings("ignore:the training estimate")
 def test_groups_are_held_out_together():
     texts, s, who = signed(48, 20, seed=0)
     kept = TIDE(max_steps=32).fit(texts, s, groups=[f"writer {w}" for w in who]).information_
@@ -113,7 +114,9 @@ def test_folds_keep_groups_and_spread_classes():
         assert len(set(fold[groups == group])) == 1
     for part in range(5):
         assert 0.15 < (fold == part).mean() < 0.25
-        np.testing.assert_allclose(np.bincount(s[fold == part]) / (fold == part).sum(), 1 / 3, atol=0.08)
+        np.testing.assert_allclose(
+            np.bincount(s[fold == part]) / (fold == part).sum(), 1 / 3, atol=0.08
+        )
 
 
 def test_groups_become_codes():
@@ -147,7 +150,7 @@ def test_bad_texts_and_options_are_refused():
         fit(texts, s[:-1])
     with pytest.raises(LowtideError, match="minimum of 4"):
         fit(texts[:3], s[:3])
-    with pytest.raises(LowtideError, match="VectorTIDE"):
+    with pytest.raises(LowtideError, match="vector of numbers"):
         fit(texts, np.random.default_rng(0).random(40))
     with pytest.raises(LowtideError, match="requires y"):
         fit(texts)
@@ -159,40 +162,3 @@ def test_bad_texts_and_options_are_refused():
         fit(np.random.default_rng(0).random((40, 2)), s, groups=range(40))
     with pytest.raises(LowtideError, match="texts must be"):
         TIDE(TermOptions()).fit(np.zeros((40, 2)), s)
-
-
-def test_the_papers_recipe_on_texts(tmp_path):
-    texts, s = spelled(800, seed=0)
-    tide = TIDE(recipe="paper", max_steps=150).fit(texts, s)
-    paper = tide.artefact
-    assert tide.information_ is None
-    assert paper.critic.kind == "paper"
-    assert paper.report.training > 0.05
-    answer = paper.conditionals(texts[:50])
-    rows = paper.encoder.encode(texts[:50])
-    steps = np.diff(paper.prefixes(rows), axis=1)
-    owner = np.repeat(np.arange(50), np.diff(rows.indptr))
-    np.testing.assert_allclose(answer.values, steps[owner, rows.indices], atol=1e-4)
-    # Sparse rows are answered like dense ones.
-    np.testing.assert_allclose(paper.critic.scores(rows), paper.critic.scores(rows.toarray()), atol=1e-5)
-    paper.save(tmp_path / "paper")
-    assert np.array_equal(Density.load(tmp_path / "paper")(texts), paper(texts))
-
-
-def test_the_papers_steps_on_sparse_rows_are_those_of_dense_ones(monkeypatch):
-    """One batch that holds all rows is a full-batch step of the dense recipe, but for the order of the rows."""
-    rng = np.random.default_rng(0)
-    rows = sparse.csr_array(rng.poisson(0.2, (64, 20)).astype(np.float32))
-    s = rng.integers(0, 2, 64)
-    monkeypatch.setattr("lowtide.density.paper_training.TWEETS", (16, 16, 8))
-    monkeypatch.setattr("lowtide.density.paper_training.SYNTHETIC", (16, 16, 8))
-    # The same shuffle in both, and the rows as they are.
-    monkeypatch.setattr(torch, "randperm", lambda n, generator: torch.arange(n))
-    options = {"trim": 3.0, "objective": "chi2", "seed": 3, "show": False}
-    one = train_sparse(rows, s, classes=2, steps=5, **options)
-    other = train(torch.from_numpy(rows.toarray()), torch.eye(2)[torch.from_numpy(s)], epochs=5, **options)
-    start = network(22, (16, 16, 8), torch.Generator().manual_seed(3))
-    for mine, theirs, before in zip(one.parameters(), other.parameters(), start.parameters(), strict=True):
-        torch.testing.assert_close(mine, theirs, atol=1e-5, rtol=1e-4)
-        assert mine.shape == before.shape
-    assert any(not torch.allclose(a, b) for a, b in zip(one.parameters(), start.parameters(), strict=True))

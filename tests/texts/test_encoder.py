@@ -34,7 +34,15 @@ def test_texts_become_counts(encoder):
 
 @pytest.mark.parametrize(
     "column",
-    [tuple, np.array, lambda t: np.array(t, object), pd.Series, pl.Series, pa.array, lambda t: pa.chunked_array([t])],
+    [
+        tuple,
+        np.array,
+        lambda t: np.array(t, object),
+        pd.Series,
+        pl.Series,
+        pa.array,
+        lambda t: pa.chunked_array([t]),
+    ],
 )
 def test_columns_of_any_library(encoder, column):
     given = column(TEXTS)
@@ -43,7 +51,9 @@ def test_columns_of_any_library(encoder, column):
     assert (encoder.encode(given) != encoder.encode(TEXTS)).nnz == 0
 
 
-@pytest.mark.parametrize("other", [[1.0], [], [["a"]], np.zeros(3), np.zeros((2, 2)), pd.DataFrame({"a": ["b"]}), None])
+@pytest.mark.parametrize(
+    "other", [[1.0], [], [["a"]], np.zeros(3), np.zeros((2, 2)), pd.DataFrame({"a": ["b"]}), None]
+)
 def test_tables_are_refused_as_texts(other):
     assert not are_texts(other)
 

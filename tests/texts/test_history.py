@@ -1,4 +1,6 @@
-"""A budget over a person's history: in a plan, in a warning before posting, and in an audit of several samples."""
+"""A budget over a person's history: in a plan, in a warning before posting, and in an audit of
+several samples.
+"""
 
 import json
 
@@ -7,9 +9,9 @@ import pandas as pd
 import pytest
 
 from lowtide import LowtideError, Obfuscator, audit, plan, warn
-from lowtide.density.artefact import Density
-from lowtide.density.critics.bag import Bag
 from lowtide.disclose.history import told_before
+from lowtide.estimate.density import Density
+from lowtide.estimate.learners.bag import Bag
 from lowtide.features import one_per_column
 from lowtide.labels import Classes
 from lowtide.texts.encoder import TextEncoder
@@ -18,7 +20,8 @@ from lowtide.texts.terms import TermOptions, Vocabulary
 from lowtide.worlds.text import naive_bayes_text
 
 WORLD = naive_bayes_text(60, length=8.0, charged=0.3, strength=1.6, seed=7)
-WRITERS, EACH = 300, 6
+WRITERS = 300
+EACH = 6
 FAST = {"settings": TextSettings(attackers=("naive bayes",)), "progress": False}
 pytestmark = pytest.mark.filterwarnings("ignore::lowtide.errors.LowtideNote")
 
@@ -38,10 +41,18 @@ TEXTS, SIDES, WHO = corpus()
 def density():
     """The exact density of the world."""
     names = WORLD.features.names
-    encoder = TextEncoder(Vocabulary(tuple(names), TermOptions()), np.full((len(names), 2), -1, dtype=np.int32))
+    encoder = TextEncoder(
+        Vocabulary(tuple(names), TermOptions()), np.full((len(names), 2), -1, dtype=np.int32)
+    )
     u = np.log(WORLD.frequencies).T.astype(np.float32)
     classes = Classes((0, 1), np.asarray(WORLD.prior))
-    return Density(classes, one_per_column(len(names)), Bag(np.arange(len(names)), "counts", {"u": u}), 30.0, encoder)
+    return Density(
+        classes,
+        one_per_column(len(names)),
+        Bag(np.arange(len(names)), "counts", {"u": u}),
+        30.0,
+        encoder,
+    )
 
 
 def test_a_budget_over_several_texts_hides_more_than_one_over_single_ones():
@@ -53,7 +64,9 @@ def test_a_budget_over_several_texts_hides_more_than_one_over_single_ones():
     assert together.samples == EACH
     assert together.information.value < 0.08
     assert several.policy_.kept < single.policy_.kept - 0.02
-    assert several.card_.standing.rows == together.persons < 100, "writers judge, and not their texts"
+    assert several.card_.standing.rows == together.persons < 100, (
+        "writers judge, and not their texts"
+    )
     assert several.card_.parameters["texts of one writer together"] == EACH
 
 
@@ -69,7 +82,16 @@ def test_a_history_that_nobody_has_or_that_has_no_authors_is_refused():
 
 
 def test_an_audit_says_what_several_texts_tell(tmp_path):
-    found = audit(TEXTS, None, SIDES, group=WHO, posts="1,6", attackers=["naive bayes"], kind="texts", progress=False)
+    found = audit(
+        TEXTS,
+        None,
+        SIDES,
+        group=WHO,
+        posts="1,6",
+        attackers=["naive bayes"],
+        kind="texts",
+        progress=False,
+    )
     one, six = found.together.told
     assert six.accuracy.low > one.accuracy.high
     assert json.loads(json.dumps(found.to_json()))["together"]["told"][1]["samples"] == 6

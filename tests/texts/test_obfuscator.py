@@ -1,4 +1,6 @@
-"""The obfuscator of texts: a budget is kept, nothing is hidden where nothing tells, the frozen part does the same."""
+"""The obfuscator of texts: a budget is kept, nothing is hidden where nothing tells, the frozen part
+does the same.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +10,14 @@ from scipy import sparse
 
 from lowtide import TIDE, Obfuscator
 from lowtide.attack.panel import attack
-from lowtide.density.artefact import TermConditionals
 from lowtide.disclose.noise import KeyedNoise
+from lowtide.disclose.raw_past import RawPast
 from lowtide.disclose.saved import load_hider
 from lowtide.errors import LowtideError
+from lowtide.estimate.density import TermConditionals
+from lowtide.texts.attackers import TEXT_ATTACKERS
 from lowtide.texts.hider import TextHider
 from lowtide.texts.planner import TextSettings
-from lowtide.texts.policies import PaperTerms
 from lowtide.texts.terms import TermOptions, Vocabulary
 from lowtide.worlds.text import naive_bayes_text
 
@@ -53,12 +56,24 @@ def test_the_card_names_no_term_and_promises_nothing(fitted):
     assert not words & set(fitted.policy_.terms)
     assert "inside" not in card.text()
     assert "no worst-case bound" in card.text()
+    assert (
+        "Not met: weighted words, network, surface. An audit may run these attackers as well."
+        in card.text()
+    )
+
+
+def test_by_default_all_attackers_of_an_audit_check_the_end_of_a_plan():
+    card = Obfuscator(kept=0.9, progress=False).fit(TEXTS[:200], LABELS[:200]).card_
+    assert {one.attacker for one in card.attacks} >= set(TEXT_ATTACKERS)
+    assert card.parameters["attackers not met"] == ()
+    assert "Not met" not in card.text()
 
 
 def test_a_saved_hider_of_texts_hides_the_same(fitted, tmp_path):
     fitted.hider_.save(tmp_path / "hider")
     again = load_hider(tmp_path / "hider")
-    first, second = fitted.transform(TEXTS[:50]), again.transform(TEXTS[:50])
+    first = fitted.transform(TEXTS[:50])
+    second = again.transform(TEXTS[:50])
     assert list(first) == list(second)
     for point, old in zip(again.policy.curve, fitted.policy_.curve, strict=True):
         assert np.array_equal(point.hidden, old.hidden)
@@ -79,17 +94,21 @@ def test_independent_texts_are_released_unchanged():
 
 
 def test_a_share_to_keep_obeys_lists_and_accepts_empty_texts():
-    neutral, telling = (
-        "zzunseen",
-        WORLD.features.names[int(np.abs(np.log(WORLD.frequencies[0] / WORLD.frequencies[1])).argmax())],
-    )
+    neutral = "zzunseen"
+    telling = WORLD.features.names[
+        int(np.abs(np.log(WORLD.frequencies[0] / WORLD.frequencies[1])).argmax())
+    ]
     odd = ["", " ", telling, telling.upper(), "!?"] * 4
-    texts, s = TEXTS[:1000] + odd, np.concatenate([S[:1000], np.arange(20) % 2])
-    shared = Obfuscator(kept=0.8, hide=[neutral], keep=[telling], **FAST).fit(texts, s, groups=np.arange(1020) // 2)
+    texts = TEXTS[:1000] + odd
+    s = np.concatenate([S[:1000], np.arange(20) % 2])
+    shared = Obfuscator(kept=0.8, hide=[neutral], keep=[telling], **FAST).fit(
+        texts, s, groups=np.arange(1020) // 2
+    )
     assert shared.policy_.kept == pytest.approx(0.8, abs=0.03)
     assert list(shared.transform([f"{neutral} {telling}", "", neutral])) == [telling, "", ""]
     assert shared.transform([]).kept == 1.0
-    flags, names = shared.flags([f"{neutral} {telling}", ""]), shared.get_feature_names_out()
+    flags = shared.flags([f"{neutral} {telling}", ""])
+    names = shared.get_feature_names_out()
     assert flags.shape == (2, len(names))
     assert names[flags[[0]].indices].tolist() == [neutral]
     assert flags[[1]].nnz == 0
@@ -108,7 +127,9 @@ def test_substitutes_come_back_the_same_with_the_key_file(tmp_path):
         first.hider_.transform(some)
     first.hider_.save(tmp_path / "hider")
     key = bytes.fromhex((tmp_path / "key").read_text().strip())
-    assert list(load_hider(tmp_path / "hider").transform(some, noise=KeyedNoise(key))) == list(first.transform(some))
+    assert list(load_hider(tmp_path / "hider").transform(some, noise=KeyedNoise(key))) == list(
+        first.transform(some)
+    )
 
 
 def test_the_papers_rule_hides_words_above_its_threshold_in_each_text():
@@ -118,26 +139,41 @@ def test_the_papers_rule_hides_words_above_its_threshold_in_each_text():
         def conditionals(self, x):
             rows = sparse.csr_array(vocabulary.counts(x))
             # "ba" tells unless "be" came with it.
-            strong = [np.isin(rows.indices[rows.indptr[i] : rows.indptr[i + 1]], 1).any() for i in range(rows.shape[0])]
+            strong = [
+                np.isin(rows.indices[rows.indptr[i] : rows.indptr[i + 1]], 1).any()
+                for i in range(rows.shape[0])
+            ]
             owner = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
             values = np.where((rows.indices == 0) & ~np.array(strong)[owner], -0.9, 0.1)
             return TermConditionals(rows.indptr, rows.indices, np.stack([values, -values], axis=1))
 
     no = np.zeros(3, dtype=bool)
-    policy = PaperTerms(vocabulary, Known(), 0.5, no, np.array([False, False, True]))
+    policy = RawPast(Known(), 0.5, no, np.array([False, False, True]))
     texts = ["ba bi ba", "ba be", ""]
-    columns = [np.array([column for column, _ in vocabulary.find(text)], dtype=np.intp) for text in texts]
-    assert [flags.tolist() for flags in policy.flags(texts, columns)] == [[True, True, True], [False, False], []]
+    columns = [
+        np.array([column for column, _ in vocabulary.find(text)], dtype=np.intp) for text in texts
+    ]
+    assert [flags.tolist() for flags in policy.flags(texts, columns)] == [
+        [True, True, True],
+        [False, False],
+        [],
+    ]
 
 
 def test_the_paper_end_to_end(tmp_path):
     paper = Obfuscator(
-        TIDE(TermOptions(min_count=3), max_steps=40, progress=False), "paper", "mask", epsilon=0.1, **FAST
+        TIDE(TermOptions(min_count=3), max_steps=40, progress=False),
+        "sequential",
+        "mask",
+        past="raw",
+        epsilon=0.1,
+        **FAST,
     )
     paper.fit(TEXTS[:600], S[:600])
     out = paper.transform(TEXTS[:100])
     assert 0.0 < out.kept < 1.0
-    assert paper.card_.certificate.policy == "paper"
+    assert (paper.card_.policy, paper.card_.past) == ("sequential", "raw")
+    assert "No guarantee" in paper.card_.text()
     paper.hider_.save(tmp_path / "paper")
     assert list(load_hider(tmp_path / "paper").transform(TEXTS[:100])) == list(out)
 
@@ -146,13 +182,19 @@ def test_bad_options_are_refused():
     with pytest.raises(LowtideError, match="not both"):
         Obfuscator(budget=0.1, kept=0.5).fit(TEXTS, S)
     with pytest.raises(LowtideError, match="keeps no budget"):
-        Obfuscator(policy="paper", budget=0.1).fit(TEXTS, S)
+        Obfuscator(policy="sequential", past="raw", budget=0.1).fit(TEXTS, S)
+    with pytest.raises(
+        LowtideError, match="looks at the raw text, and promises nothing; give past='raw'"
+    ):
+        Obfuscator(policy="sequential").fit(TEXTS, S)
     with pytest.raises(LowtideError, match="both kept and hidden"):
         Obfuscator(keep=["ba"], hide=["BA"]).fit(TEXTS, S)
     with pytest.raises(LowtideError, match="entry 1 of hide"):
         Obfuscator(hide=["ba", "two words"]).fit(TEXTS, S)
-    with pytest.raises(LowtideError, match="policy must be one of 'fixed', 'redraw', 'paper', got 'sequential'"):
-        Obfuscator(policy="sequential").fit(TEXTS, S)
+    with pytest.raises(
+        LowtideError, match="policy must be one of 'fixed', 'redraw', 'sequential', got 'paper'"
+    ):
+        Obfuscator(policy="paper").fit(TEXTS, S)
     with pytest.raises(LowtideError, match="leave lam and delta out"):
         Obfuscator(lam=1.0).fit(TEXTS, S)
     with pytest.raises(LowtideError, match="features of texts must be TermOptions, got int"):
@@ -171,7 +213,8 @@ def test_words_that_carry_the_utility_are_hidden_later():
     only = rng.random(1500) < 0.3 + 0.4 * s
     both = rng.random(1500) < 0.05 + 0.5 * s + 0.4 * u
     texts = [
-        " ".join(["hello world", *["telling"] * int(a), *["useful"] * int(b)]) for a, b in zip(only, both, strict=True)
+        " ".join(["hello world", *["telling"] * int(a), *["useful"] * int(b)])
+        for a, b in zip(only, both, strict=True)
     ]
     plain = Obfuscator(kept=0.8, **FAST).fit(texts, s)
     minded = Obfuscator(kept=0.8, **FAST).fit(texts, s, utility=u)

@@ -17,7 +17,11 @@ from lowtide.texts.options import TextOptions
 from lowtide.texts.releasing import TextJob
 from lowtide.texts.rewriting import rebuild
 
-PLAIN = [head + tail for head in ("ba", "do", "fi", "gu") for tail in ("lan", "mor", "nit", "pel", "ras", "vik")]
+PLAIN = [
+    head + tail
+    for head in ("ba", "do", "fi", "gu")
+    for tail in ("lan", "mor", "nit", "pel", "ras", "vik")
+]
 TELLING = (("zorrik", "yalben"), ("plimda", "trenko"))
 
 
@@ -38,7 +42,9 @@ TABLE = draw()
 
 
 def fitted(how):
-    hider = Obfuscator(None, "fixed", how, kept=0.8, random_state=0).fit(TABLE["body"], np.array(TABLE["beast"]))
+    hider = Obfuscator(None, "fixed", how, kept=0.8, random_state=0).fit(
+        TABLE["body"], np.array(TABLE["beast"])
+    )
     return Plan("texts", "beast", {"text": "body", "kept": ["mood"]}, hider.hider_)
 
 
@@ -91,7 +97,11 @@ def test_a_saved_plan_does_the_same(tmp_path, file, how):
     made = fitted(how)
     made.save(tmp_path / "plan")
     again = Plan.load(tmp_path / "plan")
-    assert (again.kind, again.secret, again.layout) == ("texts", "beast", {"text": "body", "kept": ["mood"]})
+    assert (again.kind, again.secret, again.layout) == (
+        "texts",
+        "beast",
+        {"text": "body", "kept": ["mood"]},
+    )
     noise = KeyedNoise(bytes(range(32))) if how == "replace" else None
     first, second = (release(one, file, noise=noise) for one in (made, again))
     assert first[0].equals(second[0])
@@ -101,17 +111,21 @@ def test_a_saved_plan_does_the_same(tmp_path, file, how):
     assert "zorrik" in config
     for name in ("card.json", "card.md"):
         card = re.findall(r"\w+", (tmp_path / "plan" / name).read_text())
-        assert not [word for word in (*PLAIN, *TELLING[0], *TELLING[1], "OKAPI", "ZEBRA") if word in card]
+        assert not [
+            word for word in (*PLAIN, *TELLING[0], *TELLING[1], "OKAPI", "ZEBRA") if word in card
+        ]
 
 
 @pytest.mark.filterwarnings("ignore:left out")
 @pytest.mark.parametrize("suffix", ["csv", "csv.gz", "parquet", "jsonl", "arrow"])
 def test_changes_lead_back_to_the_original(plan, file, tmp_path, suffix):
     table, changes = release(plan, file, out=tmp_path / f"shared.{suffix}")
-    path = tmp_path / f"shared.changes.{suffix}"
+    path = tmp_path / f"shared.{suffix}.changes.{suffix}"
     listed = read(path).to_pylist()
     assert len(listed) == len(changes) > 100
-    for number, (before, after) in enumerate(zip(TABLE["body"], table["body"].to_pylist(), strict=True)):
+    for number, (before, after) in enumerate(
+        zip(TABLE["body"], table["body"].to_pylist(), strict=True)
+    ):
         assert rebuild(after, before, [one for one in listed if one["text"] == number]) == before
     assert {one["how"] for one in listed} == {"drop"}
     if suffix in ("csv", "jsonl"):
@@ -121,7 +135,9 @@ def test_changes_lead_back_to_the_original(plan, file, tmp_path, suffix):
 @pytest.mark.filterwarnings("ignore:left out")
 def test_changes_count_texts_through_all_batches(plan, file, monkeypatch):
     whole = release(plan, file)
-    monkeypatch.setattr("lowtide.texts.releasing.batches", lambda *a, **k: batches(*a, rows=70, **k))
+    monkeypatch.setattr(
+        "lowtide.texts.releasing.batches", lambda *a, **k: batches(*a, rows=70, **k)
+    )
     parts = release(plan, file)
     assert parts[0].equals(whole[0])
     assert parts[1].equals(whole[1])
@@ -176,9 +192,18 @@ def test_garbled_plans_are_refused(plan, tmp_path, broken):
 @pytest.mark.parametrize(
     ("config", "said"),
     [
-        ({"format": "lowtide-plan", "version": 1}, "a plan of an earlier version of Lowtide; make it again"),
-        ({"format": "lowtide-text-plan", "version": 2}, "a plan of an earlier version of Lowtide; make it again"),
-        ({"format": "lowtide-picture-plan", "version": 2}, "a plan of an earlier version of Lowtide; make it again"),
+        (
+            {"format": "lowtide-plan", "version": 1},
+            "a plan of an earlier version of Lowtide; make it again",
+        ),
+        (
+            {"format": "lowtide-text-plan", "version": 2},
+            "a plan of an earlier version of Lowtide; make it again",
+        ),
+        (
+            {"format": "lowtide-picture-plan", "version": 2},
+            "a plan of an earlier version of Lowtide; make it again",
+        ),
         ({"format": "lowtide-density", "version": 2}, "is not a plan"),
         ([1], "not a configuration"),
     ],

@@ -27,7 +27,8 @@ NO = np.zeros(len(VOCABULARY), dtype=bool)
 
 
 def make_plan(counts=COUNTS, s=S, *, keep=NO, hide=NO, stop=None, groups=None):
-    turns, prior = take_turns(s, groups, np.random.SeedSequence(1)), np.bincount(s) / len(s)
+    turns = take_turns(s, groups, np.random.SeedSequence(1))
+    prior = np.bincount(s) / len(s)
     return TermPlanner(counts, s, prior, groups, turns, keep, hide, stop).plan(VOCABULARY)
 
 
@@ -38,7 +39,9 @@ def plan():
 
 def written(plan, texts=TEXTS):
     none = np.full((len(VOCABULARY), 1), -1, np.int32)
-    return list(Rewriter(TextEncoder(VOCABULARY, none), "drop", plan.hidden, plan.tokens).write(texts, plan))
+    return list(
+        Rewriter(TextEncoder(VOCABULARY, none), "drop", plan.hidden, plan.tokens).write(texts, plan)
+    )
 
 
 def information(hidden):
@@ -60,15 +63,20 @@ def test_the_curve_is_near_the_truth_and_falls(plan):
     leakage = [point.reading.leakage.value for point in plan.curve]
     assert leakage[0] == pytest.approx(information(NO), rel=0.25)
     assert leakage[-1] < 0.1 * leakage[0]
-    assert [point.kept for point in plan.curve] == sorted((point.kept for point in plan.curve), reverse=True)
+    assert [point.kept for point in plan.curve] == sorted(
+        (point.kept for point in plan.curve), reverse=True
+    )
     assert plan.curve[3].kept == pytest.approx(plan.first(int(plan.curve[3].hidden.sum())).kept)
 
 
 def test_the_curve_says_what_a_fresh_attacker_reads():
-    """Weak words, many of them: read on the texts that ordered the words, the end of the curve was 0."""
+    """Weak words, many of them: read on the texts that ordered the words, the end of the curve was
+    0.
+    """
     world = naive_bayes_text(3000, length=15.0, charged=0.5, strength=0.5, seed=7)
     (old, s), (new, other) = (world.sample_sequences(2000, seed=seed) for seed in (8, 9))
-    vocabulary, no = Vocabulary(tuple(world.features.names)), np.zeros(3000, dtype=bool)
+    vocabulary = Vocabulary(tuple(world.features.names))
+    no = np.zeros(3000, dtype=bool)
     counts = vocabulary.counts([world.text(sequence) for sequence in old])
     turns = take_turns(s, None, np.random.SeedSequence(1))
     plan = TermPlanner(counts, s, np.bincount(s) / len(s), None, turns, no, no).plan(vocabulary)
@@ -94,7 +102,9 @@ def test_texts_that_order_the_words_have_no_part_in_reading_the_curve(groups):
         assert set().union(*parts) == set(numbers)
         assert sum(map(len, parts)) == len(set(numbers))  # nobody is in two parts
         assert all(set(codes[rows]) == {0, 1} for rows in turn)
-    few = take_turns(codes, np.arange(300) // 50, np.random.SeedSequence(4))  # two groups of one class
+    few = take_turns(
+        codes, np.arange(300) // 50, np.random.SeedSequence(4)
+    )  # two groups of one class
     assert len(few) == 1
     assert not set(few[0].judge // 50) & set(few[0].ordering // 50)
 
@@ -103,7 +113,8 @@ def test_attackers_read_charged_terms_and_nothing_once_they_are_hidden(plan):
     every = plan.first(0)
     gone = type(plan)(VOCABULARY, CHARGED, plan.order, plan.tokens, NO, NO)
     before, after = (
-        attack(written(one), S, attackers=("words", "naive bayes"), progress=False) for one in (every, gone)
+        attack(written(one), S, attackers=("words", "naive bayes"), progress=False)
+        for one in (every, gone)
     )
     assert before.headline.information.low > 0.1
     # Lengths of texts are left: how many words were charged differs a little between the classes.
@@ -129,7 +140,10 @@ def test_shares_are_kept(plan):
 
 def test_keep_and_hide_are_obeyed():
     order = np.argsort(-np.abs(LEAN - NEUTRAL) * np.sqrt(COUNTS.sum(axis=0)))
-    keep, hide = (np.isin(np.arange(len(VOCABULARY)), some) for some in (order[:2], np.flatnonzero(~CHARGED)[:2]))
+    keep, hide = (
+        np.isin(np.arange(len(VOCABULARY)), some)
+        for some in (order[:2], np.flatnonzero(~CHARGED)[:2])
+    )
     plan = make_plan(keep=keep, hide=hide, stop=Budget(0.05))
     for one in (plan, plan.at(0.8), plan.at(0.0), plan.everything()):
         assert one.hidden[hide].all()
@@ -148,7 +162,10 @@ def test_authors_words_do_not_generalise():
     rng = np.random.default_rng(9)
     authors = np.repeat(np.arange(100), 12)
     s = rng.integers(2, size=100)[authors]
-    texts = [f"{VOCABULARY.terms[100 + author]} {VOCABULARY.terms[rng.integers(100)]}" for author in authors]
+    texts = [
+        f"{VOCABULARY.terms[100 + author]} {VOCABULARY.terms[rng.integers(100)]}"
+        for author in authors
+    ]
     counts = VOCABULARY.counts(texts)
     assert make_plan(counts, s).curve[0].reading.leakage.value > 0.3
     assert make_plan(counts, s, groups=authors).curve[0].reading.leakage.value < 0.05

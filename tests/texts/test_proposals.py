@@ -1,13 +1,19 @@
-"""Rewordings by a program of the user's: judged one by one, and shown only where they may be used."""
+"""Rewordings by a program of the user's: judged one by one, and shown only where they may be
+used.
+"""
 
+import os
+import shlex
 import sys
+import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from lowtide.density.artefact import Density
-from lowtide.density.critics.bag import Bag
 from lowtide.errors import LowtideError
+from lowtide.estimate.density import Density
+from lowtide.estimate.learners.bag import Bag
 from lowtide.features import one_per_column
 from lowtide.labels import Classes
 from lowtide.texts.encoder import TextEncoder
@@ -15,7 +21,10 @@ from lowtide.texts.proposals import command_rewriter, judge
 from lowtide.texts.terms import TermOptions, Vocabulary
 from lowtide.warning import warn
 
-PLAIN = "we i walked saw never not no the two 2 3 by at dog before work water everywhere it was late ada"
+PLAIN = (
+    "we i walked saw never not no the two 2 3 by at dog before work water everywhere it was"
+    " late ada"
+)
 TELLING = {"harbour": 2.0, "gulls": 1.0, "ridge": -2.0}
 TEXT = "We never saw 3 gulls by the harbour, @ada"
 
@@ -24,11 +33,17 @@ TEXT = "We never saw 3 gulls by the harbour, @ada"
 def density():
     """Two classes, coast and hills; of all words three tell."""
     terms = (*PLAIN.split(), *TELLING)
-    weights = np.array([[TELLING.get(term, 0.0), -TELLING.get(term, 0.0)] for term in terms], np.float32)
+    weights = np.array(
+        [[TELLING.get(term, 0.0), -TELLING.get(term, 0.0)] for term in terms], np.float32
+    )
     encoder = TextEncoder(Vocabulary(terms, TermOptions()), np.full((len(terms), 2), -1))
     classes = Classes(("coast", "hills"), np.array([0.5, 0.5]))
     return Density(
-        classes, one_per_column(len(terms)), Bag(np.arange(len(terms)), "counts", {"u": weights}), 6.0, encoder
+        classes,
+        one_per_column(len(terms)),
+        Bag(np.arange(len(terms)), "counts", {"u": weights}),
+        6.0,
+        encoder,
     )
 
 
@@ -99,12 +114,13 @@ def test_only_the_first_proposals_are_judged_and_they_are_texts(density):
 
 
 def program(code):
-    return f"{sys.executable} -c {code!r}"
+    return shlex.join([sys.executable, "-c", code])
 
 
 def test_a_command_reads_the_request_and_prints_proposals(density):
     echo = program(
-        "import sys; asked = sys.stdin.read(); print(asked.split()[13:15], chr(10) + '---' + chr(10) + asked)"
+        "import sys; asked = sys.stdin.read(); print(asked.split()[13:15], chr(10) + '---' +"
+        " chr(10) + asked)"
     )
     first, second = command_rewriter(echo)(TEXT, ["gulls", "harbour"])
     assert first == "['gulls,', 'harbour.']"
@@ -120,9 +136,52 @@ def test_a_command_reads_the_request_and_prints_proposals(density):
         ("no-such-program-anywhere", "cannot be run"),
         (program("import sys; sys.exit(3)"), "ended with code 3"),
         (program("import time; time.sleep(9)"), "did not answer within 0.5 seconds"),
+        (
+            program("import os, time; os.close(1); time.sleep(9)"),
+            "did not answer within 0.5 seconds",
+        ),
     ],
 )
 def test_a_command_that_does_not_work_is_refused_without_quoting_the_text(command, said):
     with pytest.raises(LowtideError, match=said) as caught:
         command_rewriter(command, seconds=0.5)(TEXT, ["gulls"])
     assert "gulls" not in str(caught.value)
+
+
+def test_a_command_that_never_stops_printing_is_ended(tmp_path):
+    there = tmp_path / "pid"
+    endless = program(
+        f"import os; open({str(there)!r}, 'w').write(str(os.getpid()))\nwhile True: os.write(1,"
+        " b'gulls ' * 100000)"
+    )
+    with pytest.raises(
+        LowtideError, match=r"printed more than 1,048,576 bytes and was ended; let it print"
+    ) as caught:
+        command_rewriter(endless, seconds=60)(TEXT, ["gulls"])
+    assert "gulls" not in str(caught.value)
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(there.read_text()), 0)
+
+
+def test_what_a_command_started_is_ended_with_it(tmp_path):
+    there = tmp_path / "pid"
+    inner = f"import os, time; open({str(there)!r}, 'w').write(str(os.getpid())); time.sleep(60)"
+    outer = program(f"import subprocess, sys; subprocess.run([sys.executable, '-c', {inner!r}])")
+    with pytest.raises(LowtideError, match="did not answer within 3 seconds"):
+        command_rewriter(outer, seconds=3)(TEXT, ["gulls"])
+    end = time.monotonic() + 5
+    while time.monotonic() < end and is_running(int(there.read_text())):
+        time.sleep(0.05)
+    assert not is_running(int(there.read_text()))
+
+
+def is_running(number):
+    """Whether a process runs; one that nobody has waited for yet does not."""
+    try:
+        return Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def test_a_command_may_leave_a_long_text_unread():
+    assert command_rewriter(program("print('x')"))("word " * 100_000, ["word"]) == ["x"]

@@ -27,7 +27,8 @@ TABLE = {
 
 def write(tmp_path, suffix):
     """The table as a file of this format."""
-    path, table = tmp_path / f"tweets{suffix}", pa.table(TABLE)
+    path = tmp_path / f"tweets{suffix}"
+    table = pa.table(TABLE)
     if suffix == ".parquet":
         pq.write_table(table, path)
     elif suffix == ".arrow":
@@ -35,7 +36,10 @@ def write(tmp_path, suffix):
     elif suffix == ".jsonl":
         path.write_text("".join(json.dumps(row) + "\n" for row in table.to_pylist()))
     else:
-        cells = (['"' + str(cell or "").replace('"', '""') + '"' for cell in row.values()] for row in table.to_pylist())
+        cells = (
+            ['"' + str(cell or "").replace('"', '""') + '"' for cell in row.values()]
+            for row in table.to_pylist()
+        )
         content = "\n".join(",".join(row) for row in [list(TABLE), *cells]).encode()
         path.write_bytes(gzip.compress(content) if suffix == ".csv.gz" else content)
     return path
@@ -105,7 +109,12 @@ def test_a_folder_for_each_class(tmp_path):
     file(tmp_path, "stray.txt", "nobody knows")
     found = read_texts(tmp_path)
     assert found.names == ("text", "label", None)
-    assert found.others["file"].to_pylist() == ["left/a.txt", "left/deep/b.TXT", "right/c.txt", "stray.txt"]
+    assert found.others["file"].to_pylist() == [
+        "left/a.txt",
+        "left/deep/b.TXT",
+        "right/c.txt",
+        "stray.txt",
+    ]
     assert found.texts == ("fair pay", "", "low taxes\r\nnow", "nobody knows")
     assert found.secret.to_pylist() == ["left", "left", "right", None]
     assert found.counts == TextCounts(texts=4, empty=1, one_word=0, without_secret=1)
@@ -137,7 +146,9 @@ def test_unreadable_tables_are_refused(tmp_path):
     refuse(path, "no column 'author'; ", group="author")
     refuse(path, "column 'age' of .* holds integer values, not texts; name", text="age")
     refuse(path, "no text of column 'none' of .* has a word in it; name another", text="none")
-    refuse(path, "column 'none' of .* is empty in all rows; name another", text="text", secret="none")
+    refuse(
+        path, "column 'none' of .* is empty in all rows; name another", text="text", secret="none"
+    )
     refuse(path, "cannot be both the text and something else; name", text="text", secret="text")
     refuse(file(tmp_path, "e.csv", ""), "is an empty file; give")
     refuse(file(tmp_path, "h.csv", "text,party\n"), "has a header and no rows; give")
@@ -147,7 +158,11 @@ def test_unreadable_tables_are_refused(tmp_path):
 
 def test_a_text_of_a_million_characters(tmp_path):
     long = "word " * 200_000
-    path = file(tmp_path, "t.jsonl", "".join(json.dumps({"text": text, "s": 1}) + "\n" for text in (long, "short")))
+    path = file(
+        tmp_path,
+        "t.jsonl",
+        "".join(json.dumps({"text": text, "s": 1}) + "\n" for text in (long, "short")),
+    )
     assert read_texts(path, secret="s").texts == (long, "short")
 
 
@@ -170,13 +185,20 @@ def test_authors_and_copies_stay_together():
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.lists(st.tuples(st.sampled_from(["a", "A!", "b", "b c", "d", "", "."]), st.integers(0, 5)), max_size=20))
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["a", "A!", "b", "b c", "d", "", "."]), st.integers(0, 5)),
+        max_size=20,
+    )
+)
 def test_no_group_shares_an_author_or_a_text(rows):
-    texts, authors = [text for text, _ in rows], [author for _, author in rows]
+    texts = [text for text, _ in rows]
+    authors = [author for _, author in rows]
     groups = split_groups(texts, authors).tolist()
     keys = [tuple(term.text for term in find_terms(text)) for text in texts]
     same = [
-        [authors[i] == authors[j] or (keys[i] == keys[j] != ()) for j in range(len(rows))] for i in range(len(rows))
+        [authors[i] == authors[j] or (keys[i] == keys[j] != ()) for j in range(len(rows))]
+        for i in range(len(rows))
     ]
     # Groups are the smallest that are closed under "same author or same words".
     reach = np.array(same, dtype=bool).reshape(len(rows), len(rows))

@@ -1,4 +1,6 @@
-"""Redraw of texts: an attacker reads clean texts and not the release; what stays; the same draws for the same key."""
+"""Redraw of texts: an attacker reads clean texts and not the release; what stays; the same draws
+for the same key.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ from lowtide.attack.panel import attack
 from lowtide.disclose.noise import KeyedNoise
 from lowtide.disclose.plan_file import Plan
 from lowtide.disclose.saved import load_hider
-from lowtide.errors import LowtideError
+from lowtide.errors import LowtideError, LowtideNote
 from lowtide.texts.contexts import ContextLaw, PlacedWords, WordKinds
 from lowtide.texts.planner import TextSettings
 from lowtide.texts.terms import TermOptions, Vocabulary
@@ -41,7 +43,8 @@ def told(texts, s):
 
 def test_attackers_read_clean_texts_and_nothing_of_the_redrawn_ones(fitted):
     released = fitted.hider_.redraw(TEXTS, LABELS, noise=NOISE)
-    clean, after = told(TEXTS, S), told(released, S)
+    clean = told(TEXTS, S)
+    after = told(released, S)
     assert clean.accuracy.low > 0.68
     assert after.accuracy.low < 0.52
     assert after.information.value < 0.01
@@ -71,7 +74,8 @@ def test_a_share_to_keep_is_kept_and_less_of_the_secret_goes(fitted):
 
 
 def test_the_same_key_and_id_draw_the_same_in_any_order_and_batch_and_another_key_does_not(fitted):
-    hider, ids = fitted.hider_, np.arange(len(TEXTS))
+    hider = fitted.hider_
+    ids = np.arange(len(TEXTS))
     whole = list(hider.redraw(TEXTS, LABELS, noise=NOISE, ids=ids))
     order = np.random.default_rng(0).permutation(len(TEXTS))[:300]
     some = hider.redraw([TEXTS[row] for row in order], LABELS[order], noise=NOISE, ids=ids[order])
@@ -83,7 +87,9 @@ def test_the_same_key_and_id_draw_the_same_in_any_order_and_batch_and_another_ke
 def test_a_saved_plan_redraws_the_same_and_names_neither_labels_nor_texts(fitted, tmp_path):
     fitted.hider_.save(tmp_path / "hider")
     again = load_hider(tmp_path / "hider")
-    before, after = (one.redraw(TEXTS[:200], LABELS[:200], noise=NOISE) for one in (fitted.hider_, again))
+    before, after = (
+        one.redraw(TEXTS[:200], LABELS[:200], noise=NOISE) for one in (fitted.hider_, again)
+    )
     assert list(before) == list(after)
     config = (tmp_path / "hider" / "config.json").read_text()
     assert "inside" not in config
@@ -99,7 +105,9 @@ SENTENCES = (
 def written(sequence, k):
     """A text around words of a world, with names, handles, numbers, addresses and negations."""
     words = WORLD.text(sequence).split() or ["ba"]
-    line = SENTENCES[k % 2].format(words[0].capitalize(), k % 7, " ".join(words[1:5]).upper(), " ".join(words[5:]))
+    line = SENTENCES[k % 2].format(
+        words[0].capitalize(), k % 7, " ".join(words[1:5]).upper(), " ".join(words[5:])
+    )
     return f"  {line}\n"
 
 
@@ -113,7 +121,17 @@ def test_names_handles_numbers_addresses_and_negations_are_never_changed_nor_put
     texts, fitted = with_names
     released = list(fitted.hider_.redraw(texts, LABELS, noise=NOISE))
     assert released != texts
-    for fixed in ("Maria", "Berlin", "@rep_", "42", "10:30", "https://a.example/x!", " not ", "never", "#news"):
+    for fixed in (
+        "Maria",
+        "Berlin",
+        "@rep_",
+        "42",
+        "10:30",
+        "https://a.example/x!",
+        " not ",
+        "never",
+        "#news",
+    ):
         assert [text.count(fixed) for text in released] == [text.count(fixed) for text in texts]
 
 
@@ -138,25 +156,38 @@ def test_names_may_give_way_where_the_user_says_so_and_none_is_put_in():
         settings = TextSettings(attackers=("words",), redraw_names=redraw_names)
         fitted = Obfuscator(policy="redraw", settings=settings, progress=False).fit(texts, LABELS)
         released = list(fitted.hider_.redraw(texts, LABELS, noise=NOISE))
-        counts = [[sum(name in text for text in some) for name in ("Pelosi", "Ryan")] for some in (texts, released)]
+        counts = [
+            [sum(name in text for text in some) for name in ("Pelosi", "Ryan")]
+            for some in (texts, released)
+        ]
         if not redraw_names:
             assert counts[0] == counts[1]
             continue
         assert sum(counts[1]) < sum(counts[0])
         for name in ("Pelosi", "Ryan"):
-            assert all(name in old or name not in new for old, new in zip(texts, released, strict=True))
+            assert all(
+                name in old or name not in new for old, new in zip(texts, released, strict=True)
+            )
 
 
 def test_rare_words_are_never_put_into_a_text():
-    texts = [f"{text} onlyonce{k}" if k % 50 else f"{text} rarely seen" for k, text in enumerate(TEXTS)]
+    texts = [
+        f"{text} onlyonce{k}" if k % 50 else f"{text} rarely seen" for k, text in enumerate(TEXTS)
+    ]
     fitted = Obfuscator(policy="redraw", **FAST).fit(texts, LABELS)
     law = fitted.policy_.redrawer.words
-    rare = [k for k, term in enumerate(fitted.policy_.vocabulary.terms) if law.often[k] and law.often[k] < 8]
+    rare = [
+        k
+        for k, term in enumerate(fitted.policy_.vocabulary.terms)
+        if law.often[k] and law.often[k] < 8
+    ]
     assert not rare
 
 
 def test_words_to_keep_stay(fitted):
-    word = max(WORLD.features.names, key=lambda name: sum(name in text.split() for text in TEXTS[:500]))
+    word = max(
+        WORLD.features.names, key=lambda name: sum(name in text.split() for text in TEXTS[:500])
+    )
     kept = Obfuscator(policy="redraw", keep=[word], **FAST).fit(TEXTS, LABELS)
     released = list(kept.hider_.redraw(TEXTS, LABELS, noise=NOISE))
     for before, after in zip(TEXTS, released, strict=True):
@@ -189,15 +220,21 @@ def test_a_class_of_few_texts_or_writers_is_refused():
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
     folder = tmp_path_factory.mktemp("redraw")
-    lines = [{"id": f"t{k}", "party": LABELS[k], "text": text} for k, text in enumerate(TEXTS[:1500])]
+    lines = [
+        {"id": f"t{k}", "party": LABELS[k], "text": text} for k, text in enumerate(TEXTS[:1500])
+    ]
     (folder / "texts.jsonl").write_text("\n".join(map(json.dumps, lines)) + "\n")
-    plan = lowtide.plan(folder / "texts.jsonl", "party", text="text", policy="redraw", kept=0.95, progress=False)
+    plan = lowtide.plan(
+        folder / "texts.jsonl", "party", text="text", policy="redraw", kept=0.95, progress=False
+    )
     plan.save(folder / "plan.lowtide")
     return folder
 
 
 def released(folder: Path, out: str, source: str = "texts.jsonl", **options):
-    return lowtide.release(folder / source, folder / "plan.lowtide", folder / out, progress=False, **options)
+    return lowtide.release(
+        folder / source, folder / "plan.lowtide", folder / out, progress=False, **options
+    )
 
 
 def test_a_file_is_released_without_its_secret_and_audited(files):
@@ -205,8 +242,8 @@ def test_a_file_is_released_without_its_secret_and_audited(files):
     lines = [json.loads(line) for line in (files / "out.jsonl").read_text().splitlines()]
     assert [set(line) for line in lines] == [{"text"}] * 1500
     assert 0.0 < made.card.changed <= 0.055
-    card = (files / "out.card.md").read_text()
-    assert "of the words are as they were; nobody can tell which" in card
+    card = (files / "out.jsonl.card.md").read_text()
+    assert "of the values are as they were; the others were drawn anew" in card
     assert "single text as a fact about a person" in card
     again = lowtide.release(
         files / "texts.jsonl",
@@ -219,7 +256,12 @@ def test_a_file_is_released_without_its_secret_and_audited(files):
     assert again.card.changed == made.card.changed
     assert (files / "b.jsonl").read_text() == (files / "out.jsonl").read_text()
     found = lowtide.audit(
-        files / "out.jsonl", files / "texts.jsonl", "party", text="text", attackers=["words"], progress=False
+        files / "out.jsonl",
+        files / "texts.jsonl",
+        "party",
+        text="text",
+        attackers=["words"],
+        progress=False,
     )
     assert found.change.share < 0.07
 
@@ -235,12 +277,31 @@ def test_a_file_is_released_without_its_secret_and_audited(files):
         (lambda line: {**line, "id": "same"}, "repeats itself"),
     ],
 )
-def test_missing_secrets_and_ids_that_repeat_are_refused_and_nothing_is_written(files, change, words):
+def test_missing_secrets_and_ids_that_repeat_are_refused_and_nothing_is_written(
+    files, change, words
+):
     lines = [json.loads(line) for line in (files / "texts.jsonl").read_text().splitlines()]
     (files / "bad.jsonl").write_text("\n".join(json.dumps(change(line)) for line in lines) + "\n")
     with pytest.raises(LowtideError, match=words):
         released(files, "never.jsonl", "bad.jsonl", ids="id")
     assert not list(files.glob("never*"))
+
+
+def test_texts_without_ids_are_told_apart_by_what_they_say_in_any_number_of_parts(
+    files, monkeypatch
+):
+    monkeypatch.setattr("lowtide.engines.releasing.PART_ROWS", 600)
+    lines = (files / "texts.jsonl").read_text().splitlines()
+    (files / "twice.jsonl").write_text("\n".join([*lines, *lines]) + "\n")
+    (files / "turned.jsonl").write_text("\n".join([*lines, *lines][::-1]) + "\n")
+    with pytest.warns(LowtideNote, match="each text is recognised by its content"):
+        released(files, "one.jsonl", "twice.jsonl")
+    released(files, "parts.jsonl", "twice.jsonl", workers=2)
+    released(files, "other.jsonl", "turned.jsonl")
+    one = (files / "one.jsonl").read_text().splitlines()
+    assert (files / "parts.jsonl").read_text().splitlines() == one
+    assert sorted((files / "other.jsonl").read_text().splitlines()) == sorted(one)
+    assert one[:1500] != one[1500:], "copies are drawn by themselves"
 
 
 def test_texts_in_memory_need_their_secret_beside_them(files):
@@ -263,20 +324,30 @@ def test_hidden_places_are_filled_in_without_a_look_at_the_word_or_the_secret():
     assert not any(hidden & set(text.split()) for text in filled)
     assert all(len(a.split()) == len(b.split()) for a, b in zip(TEXTS, filled, strict=True))
     # Any other hidden words in the same places are filled in alike.
-    first, second = sorted(hidden, key=lambda term: -fitted.policy_.tokens[fitted.policy_.vocabulary.index(term)])[:2]
-    swapped = [" ".join({first: second, second: first}.get(w, w) for w in text.split()) for text in TEXTS]
+    first, second = sorted(
+        hidden, key=lambda term: -fitted.policy_.tokens[fitted.policy_.vocabulary.index(term)]
+    )[:2]
+    swapped = [
+        " ".join({first: second, second: first}.get(w, w) for w in text.split()) for text in TEXTS
+    ]
     assert swapped != TEXTS
     assert list(fitted.hider_.transform(swapped, noise=NOISE, ids=ids)) == list(filled)
 
 
 def test_a_saved_fill_fills_the_same(tmp_path):
-    fitted = Obfuscator(kept=0.8, settings=TextSettings(attackers=("words",), fill="redraw"), progress=False)
+    fitted = Obfuscator(
+        kept=0.8, settings=TextSettings(attackers=("words",), fill="redraw"), progress=False
+    )
     fitted.fit(TEXTS[:800], LABELS[:800])
     fitted.hider_.save(tmp_path / "hider")
     again = load_hider(tmp_path / "hider")
-    assert list(again.transform(TEXTS[:50], noise=NOISE)) == list(fitted.hider_.transform(TEXTS[:50], noise=NOISE))
+    assert list(again.transform(TEXTS[:50], noise=NOISE)) == list(
+        fitted.hider_.transform(TEXTS[:50], noise=NOISE)
+    )
     with pytest.raises(LowtideError, match="no place to fill in"):
-        Obfuscator(mechanism="replace", settings=TextSettings(fill="redraw")).fit(TEXTS[:200], LABELS[:200])
+        Obfuscator(mechanism="replace", settings=TextSettings(fill="redraw")).fit(
+            TEXTS[:200], LABELS[:200]
+        )
 
 
 def test_the_law_between_neighbours_is_near_the_counts_and_adds_up_to_one():
@@ -285,7 +356,8 @@ def test_the_law_between_neighbours_is_near_the_counts_and_adds_up_to_one():
     placed = PlacedWords.read(texts, vocabulary)
     kinds = WordKinds.of(placed, vocabulary, np.arange(len(texts)))
     law = ContextLaw.learn(placed, kinds.drawn)
-    n, index = 4000, vocabulary.columns
+    n = 4000
+    index = vocabulary.columns
     uniform = np.random.default_rng(0).random((n, 8))
     words, shares = law.draw(np.full(n, index["red"]), np.full(n, index["ran"]), uniform)
     np.testing.assert_allclose(shares.sum(axis=1), 1.0)

@@ -9,10 +9,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from lowtide import worlds
-from lowtide.density.artefact import Density
-from lowtide.density.bag_training import initial_networks
-from lowtide.density.critics.bag import Bag, average
 from lowtide.errors import LowtideError
+from lowtide.estimate.density import Density
+from lowtide.estimate.learners.bag import Bag, average
+from lowtide.estimate.term_training import initial_networks
 from lowtide.features import one_per_column
 from lowtide.labels import Classes
 from lowtide.texts import remedies
@@ -33,7 +33,11 @@ def of_texts(names, weights, prior, *, weighting="counts", options=None):
     encoder = TextEncoder(vocabulary, none)
     critic = Bag(np.arange(len(names)), weighting, weights)
     return Density(
-        Classes(tuple(range(len(prior))), np.array(prior)), one_per_column(len(names)), critic, 30.0, encoder
+        Classes(tuple(range(len(prior))), np.array(prior)),
+        one_per_column(len(names)),
+        critic,
+        30.0,
+        encoder,
     )
 
 
@@ -60,7 +64,8 @@ def random_networks():
     )
 
 
-EXACT, NETWORKS = exact(WORLD), random_networks()
+EXACT = exact(WORLD)
+NETWORKS = random_networks()
 
 
 def leak(density, text):
@@ -77,7 +82,9 @@ def test_the_remedy_is_the_smallest_set_of_words(sequence, budget, density):
     assert found.reached
     assert leak(density, found.removed.text) <= budget
     terms = list(dict.fromkeys(sequence))
-    assert found.removed.text == WORLD.text([word for word in sequence if WORLD.text([word]) not in found.words])
+    assert found.removed.text == WORLD.text(
+        [word for word in sequence if WORLD.text([word]) not in found.words]
+    )
     smaller = [
         WORLD.text([word for word in sequence if word not in gone])
         for size in range(len(found.words))
@@ -153,7 +160,8 @@ def test_terms_of_several_words_are_counted_anew():
     # Without "big", a run of words comes about that tells more than any word did.
     names = ("big", "tax", "cut", "tax cut", "tax big", "small", "tax small")
     u = np.zeros((len(names), 2), dtype=np.float32)
-    u[0, 0], u[3, 0] = 1.5, 4.0
+    u[0, 0] = 1.5
+    u[3, 0] = 4.0
     density = of_texts(names, {"u": u}, [0.5, 0.5], options=TermOptions(ngrams=2))
     found = remedy(density, "Tax Big cut", budget=0.2)
     assert found.reached
@@ -192,14 +200,34 @@ def test_very_many_words(monkeypatch):
         assert len(found.words) < len(set(sequence.tolist())) or len(found.words) <= 2
 
 
-pieces = st.sampled_from(["party", "Party", "#party", "one", "qq", "1", "2", "😀", "🇺", "🇸", "東", "שלום", "u.s", "'s"])
-signs = st.sampled_from(["", " ", " ", "-", "'", "#", "@", ".", ",", "\u200d", "\ufe0f", "&", "_", "\x00", "\n", "://"])
+pieces = st.sampled_from(
+    ["party", "Party", "#party", "one", "qq", "1", "2", "😀", "🇺", "🇸", "東", "שלום", "u.s", "'s"]
+)
+signs = st.sampled_from(
+    ["", " ", " ", "-", "'", "#", "@", ".", ",", "\u200d", "\ufe0f", "&", "_", "\x00", "\n", "://"]
+)
 
 
 @given(st.lists(st.tuples(pieces, signs), max_size=8))
 @settings(deadline=None, max_examples=300)
 def test_no_removal_makes_a_text_leak_more(parts):
-    names = ("party", "#party", "qq", "1", "😀", "東", "שלום", "u.s", "s", "one", "meeting", "🇺🇸", "12", "#one", "1.2")
+    names = (
+        "party",
+        "#party",
+        "qq",
+        "1",
+        "😀",
+        "東",
+        "שלום",
+        "u.s",
+        "s",
+        "one",
+        "meeting",
+        "🇺🇸",
+        "12",
+        "#one",
+        "1.2",
+    )
     u = np.random.default_rng(0).normal(0, 1, (len(names), 2)).astype(np.float32)
     density = of_texts(names, {"u": u}, [0.4, 0.6], weighting="log")
     text = "".join(piece + sign for piece, sign in parts)
@@ -214,7 +242,9 @@ def test_no_removal_makes_a_text_leak_more(parts):
 def test_pairs_that_come_about_by_a_removal_are_counted(sequence, seed):
     names = [*"abcdef", *(f"{first} {second}" for first in "abcde" for second in "abcde")]
     u = np.random.default_rng(2).normal(size=(len(names), 3)).astype(np.float32)
-    density = of_texts(names, {"u": u}, [0.2, 0.3, 0.5], weighting="log", options=TermOptions(ngrams=2))
+    density = of_texts(
+        names, {"u": u}, [0.2, 0.3, 0.5], weighting="log", options=TermOptions(ngrams=2)
+    )
     words = TextWords(density, " ".join("abcdeg"[number] for number in sequence))
     kept = np.random.default_rng(seed).random((6, len(words.names))) < 0.6
     for row, found in zip(kept, words.leaks(kept), strict=True):

@@ -1,4 +1,6 @@
-"""The report of texts: words and labels in sections that stay inside, and in no other; single texts, marked."""
+"""The report of texts: words and labels in sections that stay inside, and in no other; single
+texts, marked.
+"""
 
 import re
 from dataclasses import replace
@@ -24,7 +26,14 @@ from lowtide.report.sections import make_report
 from lowtide.report.svg import Across, whisker
 from lowtide.tables.planning import Point
 from lowtide.tables.scan import FeatureLeak, TableScan
-from lowtide.texts.lists import MarkedText, TermLeak, TermLists, describe_terms, is_sure, leakage_range
+from lowtide.texts.lists import (
+    MarkedText,
+    TermLeak,
+    TermLists,
+    describe_terms,
+    is_sure,
+    leakage_range,
+)
 from lowtide.texts.view import draw_lists, draw_terms
 from lowtide.worlds import redundant_bit
 
@@ -32,9 +41,31 @@ LABELS = ("ZEBRA", "OKAPI")
 NAMES = ("harbour", "lighthouse", "barley", "thicket", "quarry", "saddle", "fennel", "gravel")
 M = len(NAMES)
 HIDDEN = np.arange(M) % 3 == 0
-AUDIT = ("attacks", "learning", "divergence", "exposed", "measures", "every-attacker", "cells", "change")
-SECTIONS = ("verdict", "review", "leaks", "words", "tradeoff", *AUDIT, "marked", "exposed-rows", "card", "reading")
-TABLE_WORDS = re.compile(r"\b(rows?|columns?|features?|images?|patch(es)?|pixels?)\b", re.IGNORECASE)
+AUDIT = (
+    "attacks",
+    "learning",
+    "divergence",
+    "exposed",
+    "measures",
+    "every-attacker",
+    "cells",
+    "change",
+)
+SECTIONS = (
+    "verdict",
+    "review",
+    "leaks",
+    "words",
+    "tradeoff",
+    *AUDIT,
+    "marked",
+    "exposed-rows",
+    "card",
+    "reading",
+)
+TABLE_WORDS = re.compile(
+    r"\b(rows?|columns?|features?|images?|patch(es)?|pixels?)\b", re.IGNORECASE
+)
 HOSTILE = [
     '<script>alert("x")</script>',
     "\"><img src=x onerror='alert(1)'>",
@@ -69,7 +100,9 @@ def around(value, half=0.02, n=500):
 def leakage(term, value=0.5, texts=400):
     """A term whose interval is as wide as its texts are few."""
     half = 1.2 / np.sqrt(texts)
-    return TermLeak(term, texts, *(around(factor * value, half, texts) for factor in (1.0, 1.5, 0.75)))
+    return TermLeak(
+        term, texts, *(around(factor * value, half, texts) for factor in (1.0, 1.5, 0.75))
+    )
 
 
 def some_lists(**changes):
@@ -82,7 +115,10 @@ def some_lists(**changes):
         "texts": 12_345,
         "vocabulary": 5_000,
         "samples": (
-            MarkedText((("we saw the ", 0.0), ("harbour", 0.4), (" and ", 0.0), ("gravel", -0.1)), "of ZEBRA"),
+            MarkedText(
+                (("we saw the ", 0.0), ("harbour", 0.4), (" and ", 0.0), ("gravel", -0.1)),
+                "of ZEBRA",
+            ),
             MarkedText((("הלכנו אל ", 0.0), ("הים", 0.2)), "of OKAPI"),
         ),
     }
@@ -96,14 +132,19 @@ def a_scan(n=500):
 
 def a_curve():
     reading = Reading(around(0.1), around(0.6))
-    return (*(Point(np.arange(M) < k, 1 - k / M, reading) for k in range(M + 1)), Point(HIDDEN, 0.8, reading))
+    return (
+        *(Point(np.arange(M) < k, 1 - k / M, reading) for k in range(M + 1)),
+        Point(HIDDEN, 0.8, reading),
+    )
 
 
 def a_card(certificate, shares):
     return ReleaseCard(
         mechanism="redact",
         certificate=certificate,
-        features=tuple(Feature(name, float(share)) for name, share in zip(NAMES, shares, strict=True)),
+        features=tuple(
+            Feature(name, float(share)) for name, share in zip(NAMES, shares, strict=True)
+        ),
         rows=1200,
         classes=2,
         largest_class=0.5,
@@ -132,7 +173,9 @@ def parts(judged):
         "chosen": HIDDEN,
         "budget": "55%",
         "audit": judged,
-        "card": a_card(certify_fixed(0.2, [0.5, 0.5], ratios=[0.3] * M, hidden=list(HIDDEN)), HIDDEN),
+        "card": a_card(
+            certify_fixed(0.2, [0.5, 0.5], ratios=[0.3] * M, hidden=list(HIDDEN)), HIDDEN
+        ),
         "terms": some_lists(),
     }
 
@@ -152,7 +195,11 @@ class Parsed(HTMLParser):
 
     def __init__(self, text):
         super().__init__()
-        self.section, self.words, self.tags, self.source, self.style = "", {}, [], {}, False
+        self.section = ""
+        self.words = {}
+        self.tags = []
+        self.source = {}
+        self.style = False
         self.feed(text)
 
     def handle_starttag(self, tag, attrs):
@@ -194,40 +241,63 @@ def drawn(leakage, axis=None):
 
 
 def bars(tree, kind):
-    return [float(node.get("width").rstrip("%")) for node in tree.iter("rect") if node.get("class") == f"bar {kind}"]
+    return [
+        float(node.get("width").rstrip("%"))
+        for node in tree.iter("rect")
+        if node.get("class") == f"bar {kind}"
+    ]
 
 
 class TestWhoMayReadIt:
     def test_words_and_labels_stand_in_sections_that_stay_inside_only(self, report, page):
-        read, found = Parsed(page), report.marks
+        read = Parsed(page)
+        found = report.marks
         telling = (*NAMES, *LABELS, "הים")
-        inside = {section for section, source in read.source.items() if any(word in source for word in telling)}
+        inside = {
+            section
+            for section, source in read.source.items()
+            if any(word in source for word in telling)
+        }
         assert inside == {"words", "marked"}
         assert not found["words"].safe
         assert not found["marked"].safe
         assert not found["exposed-rows"].safe
-        assert all(mark.safe for name, mark in found.items() if name not in {*inside, "exposed-rows"})
+        assert all(
+            mark.safe for name, mark in found.items() if name not in {*inside, "exposed-rows"}
+        )
         assert all(name in read.words["words"] for name in (*NAMES, *LABELS))
         assert "הים" in read.words["marked"]
 
     def test_a_table_would_list_them(self, parts):
-        read = Parsed(render(report_of(**{**parts, "terms": None, "audit": None, "kind": "tables"})))
+        read = Parsed(
+            render(report_of(**{**parts, "terms": None, "audit": None, "kind": "tables"}))
+        )
         assert all(
-            all(name in read.words[section] for name in np.array(NAMES)[HIDDEN]) for section in ("leaks", "card")
+            all(name in read.words[section] for name in np.array(NAMES)[HIDDEN])
+            for section in ("leaks", "card")
         )
         assert NAMES[0] in read.words["tradeoff"]
 
     def test_private_sections_warn_before_they_show_words(self, page):
         for section, first in (("words", "<svg"), ("marked", "<blockquote")):
             part = page[page.index(f'<section id="{section}"') :]
-            assert part.index('class="mark inside"') < part.index(f"{UNSAFE}.</strong>") < part.index(first)
-        single = page[page.index('<section id="marked"') : page.index('<section id="card"')].split("<figcaption>")[1:]
+            assert (
+                part.index('class="mark inside"')
+                < part.index(f"{UNSAFE}.</strong>")
+                < part.index(first)
+            )
+        single = page[page.index('<section id="marked"') : page.index('<section id="card"')].split(
+            "<figcaption>"
+        )[1:]
         assert len(single) == 2
         assert all(text.index(UNSAFE) < text.index("<blockquote") for text in single)
 
     def test_hidden_words_are_counted_outside(self, page):
-        read, names = Parsed(page), list(np.array(NAMES)[HIDDEN])
-        assert f"hide {HIDDEN.sum()} of {M} different words, keep 80.0 % of the words" in read.said("tradeoff")
+        read = Parsed(page)
+        names = list(np.array(NAMES)[HIDDEN])
+        assert f"hide {HIDDEN.sum()} of {M} different words, keep 80.0 % of the words" in read.said(
+            "tradeoff"
+        )
         assert f"Hidden for everybody {HIDDEN.sum()} of {M} different words" in read.said("card")
         assert f"released as it is ({M - HIDDEN.sum()} different words)." in read.said("card")
         assert f"All {len(names)} hidden words {' '.join(names)}" in read.said("words")
@@ -243,7 +313,9 @@ class TestWhoMayReadIt:
     @pytest.mark.parametrize("bare", [None, TermLists((), (), 12_345, 5_000)])
     def test_without_lists_no_word_is_said(self, parts, bare):
         read = Parsed(render(report_of(**{**parts, "terms": bare, "chosen": None})))
-        assert read.sections() == tuple(name for name in SECTIONS if name not in ("words", "marked"))
+        assert read.sections() == tuple(
+            name for name in SECTIONS if name not in ("words", "marked")
+        )
         assert not any(name in source for source in read.source.values() for name in NAMES)
         assert UNSAFE not in read.text
 
@@ -258,14 +330,22 @@ class TestItsWords:
     def test_sections(self, page):
         read = Parsed(page)
         assert read.sections() == SECTIONS
-        assert [attrs["href"] for attrs in read.of("verdict", "a")] == [f"#{name}" for name in SECTIONS[1:]]
+        assert [attrs["href"] for attrs in read.of("verdict", "a")] == [
+            f"#{name}" for name in SECTIONS[1:]
+        ]
 
     def test_a_report_of_texts_uses_nouns_of_texts(self, parts, page):
         read = Parsed(page)
-        assert not any(TABLE_WORDS.search(read.said(section)) for section in SECTIONS if section != "card")
+        assert not any(
+            TABLE_WORDS.search(read.said(section)) for section in SECTIONS if section != "card"
+        )
         assert "A whole text tells 0.577" in read.said("leaks")
         assert "6 of 8 different words carry nine tenths of it." in read.said("leaks")
-        plan = Parsed(render(report_of("t", "region", curve=parts["curve"], features=NAMES, terms=some_lists())))
+        plan = Parsed(
+            render(
+                report_of("t", "region", curve=parts["curve"], features=NAMES, terms=some_lists())
+            )
+        )
         assert "A text as it is tells" in plan.said("verdict")
 
     def test_change_of_texts(self, parts, page):
@@ -285,7 +365,9 @@ class TestItsWords:
     def test_a_card_of_texts_counts_terms_of_the_vocabulary(self, parts, name, hidden):
         certificate = certify_fixed(0.2, [0.5, 0.5], ratios=[0.3] * 2, hidden=[True, False])
         features = (Feature(name, float(hidden > 0)), Feature("all other words", 0.0))
-        card = replace(parts["card"], certificate=certificate, features=features, parameters={"terms": 5000})
+        card = replace(
+            parts["card"], certificate=certificate, features=features, parameters={"terms": 5000}
+        )
         read = Parsed(render(report_of("t", "region", card=card)))
         assert f"Hidden for everybody {hidden} of 5,000 different words" in read.said("card")
         assert f"released as it is ({5000 - hidden:,} different words)." in read.said("card")
@@ -293,14 +375,18 @@ class TestItsWords:
     def test_a_card_of_texts_decided_one_by_one_counts_no_word_as_hidden_for_everybody(self, parts):
         certificate = certify_sequential(0.1, [0.5, 0.5], features=1)
         features = (Feature("words of the policy", 0.2),)
-        card = replace(parts["card"], certificate=certificate, features=features, parameters={"terms": 5000})
+        card = replace(
+            parts["card"], certificate=certificate, features=features, parameters={"terms": 5000}
+        )
         read = Parsed(render(report_of("t", "region", card=card)))
         assert "Hidden for everybody 0 of 5,000 different words" in read.said("card")
         assert "1 of 1" not in read.text
 
     def test_any_scan_with_information_will_do(self):
         class Look:
-            information, entropy, shares = around(0.4), float(np.log(2)), None
+            information = around(0.4)
+            entropy = float(np.log(2))
+            shares = None
 
         read = Parsed(render(report_of("t", "region", Look(), terms=some_lists())))
         assert "A whole text tells 0.577" in read.said("leaks")
@@ -310,10 +396,16 @@ class TestItsWords:
         read = Parsed(page)
         first = some_lists().terms[0][0]
         assert "word texts told, bits alone, bits PMI, bits" in read.said("words")
-        numbers = [f"{estimate.value / NATS_PER_BIT:.3f}" for estimate in (first.leakage, first.alone, first.pmi)]
-        assert re.search(r"harbour 400 " + r" \[.*?\] ".join(map(re.escape, numbers)), read.said("words"))
-        assert "Measured on 12,345 texts, with a vocabulary of 5,000 words. All numbers are in bits" in read.said(
-            "words"
+        numbers = [
+            f"{estimate.value / NATS_PER_BIT:.3f}"
+            for estimate in (first.leakage, first.alone, first.pmi)
+        ]
+        assert re.search(
+            r"harbour 400 " + r" \[.*?\] ".join(map(re.escape, numbers)), read.said("words")
+        )
+        assert (
+            "Measured on 12,345 texts, with a vocabulary of 5,000 words. All numbers are in bits"
+            in read.said("words")
         )
 
     def test_a_long_list_is_cut_and_says_so(self):
@@ -324,11 +416,18 @@ class TestItsWords:
         assert "word060" not in read.said("words")
 
     def test_an_empty_list_of_words_is_reported(self):
-        read = Parsed(render(report_of("t", "s", terms=some_lists(terms=((), some_lists().terms[1])))))
-        assert "towards ZEBRA No word tells enough to be listed. towards OKAPI" in read.said("words")
+        read = Parsed(
+            render(report_of("t", "s", terms=some_lists(terms=((), some_lists().terms[1]))))
+        )
+        assert "towards ZEBRA No word tells enough to be listed. towards OKAPI" in read.said(
+            "words"
+        )
         assert read.said("words").count("all in bits, with intervals") == 1
         nothing = some_lists(terms=((), ()), samples=())
-        assert Parsed(render(report_of("t", "s", terms=nothing))).sections() == ("verdict", "reading")
+        assert Parsed(render(report_of("t", "s", terms=nothing))).sections() == (
+            "verdict",
+            "reading",
+        )
 
 
 class TestCharts:
@@ -341,20 +440,24 @@ class TestCharts:
         tree = drawn([leakage("harbour", 0.4, texts=4000), leakage("barley", 0.4, texts=4)])
         assert bars(tree, "free") == pytest.approx(bars(tree, "unsure"))
         lines = [
-            node for node in tree.iter("line") if node.get("class") == "whisker" and node.get("y1") == node.get("y2")
+            node
+            for node in tree.iter("line")
+            if node.get("class") == "whisker" and node.get("y1") == node.get("y2")
         ]
         sure, rare = (float(line.get("x2")[:-1]) - float(line.get("x1")[:-1]) for line in lines)
         assert rare > 10 * sure
 
     def test_an_interval_beyond_the_axis_ends_in_an_arrow(self):
-        axis, wide_one = Across(-0.5, 1.0), Estimate(0.3, -9.0, 9.0, 2)
+        axis = Across(-0.5, 1.0)
+        wide_one = Estimate(0.3, -9.0, 9.0, 2)
         assert str(whisker(axis, wide_one, 10)).count("<path") == 2
         assert "<path" not in whisker(axis, Estimate(0.3, -0.5, 1.0, 2), 10)
 
     def test_classes_share_one_scale(self):
         lists = some_lists(terms=((leakage("harbour", 0.8),), (leakage("barley", 0.2),)))
         widths = re.findall(
-            r'class="bar free" x="[\d.]+%" y="\d+" width="([\d.]+)%"', render(report_of("t", "s", terms=lists))
+            r'class="bar free" x="[\d.]+%" y="\d+" width="([\d.]+)%"',
+            render(report_of("t", "s", terms=lists)),
         )
         assert float(widths[0]) == pytest.approx(4 * float(widths[1]), rel=0.01)
 
@@ -365,7 +468,8 @@ class TestCharts:
         assert len(about) == 2
         for tree, label, first in zip(about, LABELS, (NAMES[0], NAMES[4]), strict=True):
             title, text = (
-                {node.get("id"): node.text for node in tree.iter()}[k] for k in tree.get("aria-labelledby").split()
+                {node.get("id"): node.text for node in tree.iter()}[k]
+                for k in tree.get("aria-labelledby").split()
             )
             assert tree.get("role") == "img"
             assert label in title
@@ -388,21 +492,37 @@ class TestCharts:
 
     def test_sure_is_what_leaves_out_zero(self):
         ends = ((0.1, 0.3), (-0.3, -0.1), (0.0, 0.3), (-0.1, 0.3))
-        assert [is_sure(Estimate(0.0, low, high, 9)) for low, high in ends] == [True, True, False, False]
+        assert [is_sure(Estimate(0.0, low, high, 9)) for low, high in ends] == [
+            True,
+            True,
+            False,
+            False,
+        ]
 
 
 class TestMarkedTexts:
     def test_marks_are_as_strong_as_their_share(self, page):
         found = [attrs for attrs in Parsed(page).of("marked", "mark") if "title" in attrs]
         assert [attrs["class"] for attrs in found] == ["towards", "against", "towards"]
-        assert [attrs["style"] for attrs in found] == ["--share: 1.0", "--share: 0.25", "--share: 0.5"]
-        assert [attrs["title"] for attrs in found] == ["0.58 bits towards", "0.14 bits away", "0.29 bits towards"]
+        assert [attrs["style"] for attrs in found] == [
+            "--share: 1.0",
+            "--share: 0.25",
+            "--share: 0.5",
+        ]
+        assert [attrs["title"] for attrs in found] == [
+            "0.58 bits towards",
+            "0.14 bits away",
+            "0.29 bits towards",
+        ]
 
     def test_marks_differ_not_by_colour_alone(self, page):
-        read, style = Parsed(page), page[: page.index("</style>")]
+        read = Parsed(page)
+        style = page[: page.index("</style>")]
         assert "text-decoration: underline" in style
         assert re.search(r"\.against \{[^}]*text-decoration-style: dotted", style)
-        assert "Tells most: “harbour” 0.58 bits towards; “gravel” 0.14 bits away." in read.said("marked")
+        assert "Tells most: “harbour” 0.58 bits towards; “gravel” 0.14 bits away." in read.said(
+            "marked"
+        )
 
     def test_any_direction_of_writing(self, page):
         read = Parsed(page)
@@ -419,7 +539,9 @@ class TestMarkedTexts:
     def test_a_long_text_is_cut(self):
         text = MarkedText((("a" * 1000, 0.1), ("b" * 10_000, 0.2), ("c", 0.3)), "of ZEBRA")
         source = render(report_of("t", "s", terms=some_lists(samples=(text,))))
-        quote = re.sub("<[^>]*>", "", source[source.index("<blockquote") : source.index("</blockquote>")])
+        quote = re.sub(
+            "<[^>]*>", "", source[source.index("<blockquote") : source.index("</blockquote>")]
+        )
         assert quote == "a" * 1000 + "b" * 499 + "…"
 
 
@@ -429,7 +551,11 @@ class TestHarmless:
         terms = ((leakage(evil), leakage("fine")), (leakage(evil),))
         text = MarkedText(((evil, 0.4), ("fine", 0.0)), evil)
         source = render(
-            report_of("t", "s", terms=some_lists(classes=(evil, "b"), terms=terms, samples=(text,), hidden=(evil,)))
+            report_of(
+                "t",
+                "s",
+                terms=some_lists(classes=(evil, "b"), terms=terms, samples=(text,), hidden=(evil,)),
+            )
         )
         read = Parsed(source)
         assert not {"script", "img", "link", "iframe"} & {tag for _, tag, _ in read.tags}
@@ -437,7 +563,9 @@ class TestHarmless:
         assert not {"\x00", "\u202e", "\ud800"} & set(source)
         assert "49" not in read.words["marked"]
         assert max(map(len, re.findall("q+", source)), default=0) < 1500, "cut in a text"
-        assert max(map(len, re.findall("q+", read.source["words"])), default=0) < 80, "and shorter in a list"
+        assert max(map(len, re.findall("q+", read.source["words"])), default=0) < 80, (
+            "and shorter in a list"
+        )
         source.encode()
 
     @settings(max_examples=60, deadline=None)
@@ -462,20 +590,32 @@ class TestHarmless:
         assert shown("\u200d\x07") == "(nothing to see)"
 
     def test_the_page_loads_no_other_file(self, page):
-        assert not re.search(r"https?://|@import|javascript:|<script", page.replace("http://www.w3.org/", ""))
+        assert not re.search(
+            r"https?://|@import|javascript:|<script", page.replace("http://www.w3.org/", "")
+        )
         assert not any("src" in attrs or "srcset" in attrs for _, _, attrs in Parsed(page).tags)
 
     def test_the_same_report_gives_the_same_page(self, report, page):
         assert render(report) == page
 
     def test_the_page_is_as_wide_as_the_window(self, report, widths):
-        long = tuple(leakage(term) for term in ("W" * 90, "年" * 60, "a_long_word_" * 20, "שלום" * 20))
+        long = tuple(
+            leakage(term) for term in ("W" * 90, "年" * 60, "a_long_word_" * 20, "שלום" * 20)
+        )
         text = MarkedText((("w" * 300, 0.4), ("年" * 90, -0.2)), "W" * 200)
         lists = some_lists(
-            classes=("V" * 90, "年" * 60, "c"), terms=(long, long, ()), samples=(text,), hidden=("W" * 90,)
+            classes=("V" * 90, "年" * 60, "c"),
+            terms=(long, long, ()),
+            samples=(text,),
+            hidden=("W" * 90,),
         )
         pages = [render(report), render(report_of("t", "s", terms=lists))]
-        assert widths([(source, width) for source in pages for width in (390, 1280)]) == [390, 1280, 390, 1280]
+        assert widths([(source, width) for source in pages for width in (390, 1280)]) == [
+            390,
+            1280,
+            390,
+            1280,
+        ]
 
 
 class TestFiles:
@@ -498,18 +638,33 @@ class TestFiles:
         assert describe_terms(parts["terms"], 20) in about
         assert all(word in about for word in ("harbour", "quarry", *LABELS))
         assert UNSAFE in next(node.text for node in tree if node.get("class") == "file-title")
-        assert not any(word in path.read_text() for path in written[2:] for word in (*NAMES, *LABELS, UNSAFE))
+        assert not any(
+            word in path.read_text() for path in written[2:] for word in (*NAMES, *LABELS, UNSAFE)
+        )
 
     def test_no_figure_without_words(self, tmp_path):
         nothing = report_of("t", "s", terms=some_lists(terms=((), ())))
         assert len(write_report(nothing, tmp_path / "r.html", figures=tmp_path / "figures")) == 1
 
     def test_any_words_and_two_to_six_classes(self):
-        odd = ("W" * 200, "#שלום", "مرحبا", "\U0001f30a\U0001f468\u200d\U0001f467", "灯台守", "$x^2$", *HOSTILE)
-        many = tuple(leakage(term, 0.5 - k / 20, texts=2 if k % 3 else 900) for k, term in enumerate(odd))
-        sizes, said = [], []
+        odd = (
+            "W" * 200,
+            "#שלום",
+            "مرحبا",
+            "\U0001f30a\U0001f468\u200d\U0001f467",
+            "灯台守",
+            "$x^2$",
+            *HOSTILE,
+        )
+        many = tuple(
+            leakage(term, 0.5 - k / 20, texts=2 if k % 3 else 900) for k, term in enumerate(odd)
+        )
+        sizes = []
+        said = []
         for classes in (2, 5):
-            lists = TermLists(("L" * 90, *"bcde")[:classes], ((), *[many] * (classes - 1)), 1000, 50)
+            lists = TermLists(
+                ("L" * 90, *"bcde")[:classes], ((), *[many] * (classes - 1)), 1000, 50
+            )
             tree = ElementTree.fromstring(draw_lists(lists, "t" * 300, most=9))  # noqa: S314 - our own drawing
             sizes.append((int(tree.get("width")), int(tree.get("height"))))
             said.append(next(node.text for node in tree if node.tag.endswith("desc")))
@@ -558,7 +713,10 @@ class TestRefuses:
                 lambda: TermLeak("harbour", 9, around(0.1), around(np.nan), around(0.1)),
                 "alone of a term must be finite",
             ),
-            (lambda: TermLeak("harbour", 9, *[around(0.1)] * 2, Estimate(0.1, 0.2, 0.0, 9)), "pmi of a term"),
+            (
+                lambda: TermLeak("harbour", 9, *[around(0.1)] * 2, Estimate(0.1, 0.2, 0.0, 9)),
+                "pmi of a term",
+            ),
             (lambda: MarkedText((), "of ZEBRA"), "no spans"),
             (lambda: MarkedText((("harbour", np.inf),), "of ZEBRA"), "span 0"),
             (lambda: MarkedText((("harbour", 0.0),), 3), "must be a text, got int"),

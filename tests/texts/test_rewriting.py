@@ -1,4 +1,6 @@
-"""Rewriting texts: byte-exact but for the hidden words, with the places of all changes, and the same every time."""
+"""Rewriting texts: byte-exact but for the hidden words, with the places of all changes, and the
+same every time.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,17 @@ def release(how, texts, **options):
 
 @pytest.mark.parametrize("how", ["mask", "drop", "replace"])
 @given(texts=st.lists(ANY, max_size=4))
-@example(texts=["", "alpha", "ALPHA alpha", "foo😀bar", "see (alpha), beta", "\x00alpha\x1f", "\u200fשלום alpha"])
+@example(
+    texts=[
+        "",
+        "alpha",
+        "ALPHA alpha",
+        "foo😀bar",
+        "see (alpha), beta",
+        "\x00alpha\x1f",
+        "\u200fשלום alpha",
+    ]
+)
 def test_text_outside_hidden_words_is_byte_exact(how, texts):
     out = release(how, texts)
     changes = out.changes.columns()
@@ -93,9 +105,10 @@ def test_changes_hold_no_word_and_name_places():
     out = release("mask", ["beta Alpha beta", "gamma"])
     columns = out.changes.columns()
     assert columns.keys() == {"text", "start", "end", "new_start", "new_end", "how"}
-    assert [columns[name].tolist() for name in ("text", "start", "end", "new_start", "new_end")] == [
-        [0], [5], [10], [5], [13],
-    ]  # fmt: skip
+    places = {"text": 0, "start": 5, "end": 10, "new_start": 5, "new_end": 13}
+    assert {name: columns[name].tolist() for name in places} == {
+        name: [place] for name, place in places.items()
+    }
     assert columns["how"] == ["mask"]
 
 
@@ -105,7 +118,14 @@ def test_substitutes_are_drawn_from_shown_similar_terms_with_capitals():
     texts = [f"{number} Alpha ALPHA alpha" for number in range(200)]
     out = release("replace", texts, similar=similar)
     drawn = [text.split()[1:] for text in out]
-    assert {word for row in drawn for word in row} == {"Beta", "Delta", "BETA", "DELTA", "beta", "delta"}
+    assert {word for row in drawn for word in row} == {
+        "Beta",
+        "Delta",
+        "BETA",
+        "DELTA",
+        "beta",
+        "delta",
+    }
     # Not one name for one term: both are drawn, in every place about equally often.
     assert 60 < sum(row[2] == "beta" for row in drawn) < 140
 
@@ -114,7 +134,8 @@ def test_another_key_draws_others_and_the_same_key_the_same():
     texts = [f"{number} alpha" for number in range(60)]
     plan, rewriter = make("replace")
     first, again, other = (
-        list(rewriter.write(texts, plan, noise=KeyedNoise(bytes([k]) * 32), ids=text_ids(texts))) for k in (1, 1, 2)
+        list(rewriter.write(texts, plan, noise=KeyedNoise(bytes([k]) * 32), ids=text_ids(texts)))
+        for k in (1, 1, 2)
     )
     assert first == again
     assert first != other
@@ -122,7 +143,9 @@ def test_another_key_draws_others_and_the_same_key_the_same():
 
 def test_terms_of_several_words_are_hidden_as_one():
     words = ("new", "york", "new york", "city")
-    out = release("mask", ["in New York city", "a new city"], words=words, hidden=("new york",), ngrams=2)
+    out = release(
+        "mask", ["in New York city", "a new city"], words=words, hidden=("new york",), ngrams=2
+    )
     assert list(out) == ["in [hidden] city", "a new city"]
 
 

@@ -10,8 +10,11 @@ from lowtide.texts.encoder import rewrite
 from lowtide.texts.learning import learn_similar
 from lowtide.texts.terms import TermOptions, Vocabulary, find_terms
 
-ANIMALS, FOODS = ["cat", "dog", "horse", "sheep"], ["bread", "apples", "carrots", "hay"]
-NUMBERS, HANDLES, TAGS = ["3", "7", "12", "40"], ["@anna", "@ben", "@carl"], ["#monday", "#friday", "#sunday"]
+ANIMALS = ["cat", "dog", "horse", "sheep"]
+FOODS = ["bread", "apples", "carrots", "hay"]
+NUMBERS = ["3", "7", "12", "40"]
+HANDLES = ["@anna", "@ben", "@carl"]
+TAGS = ["#monday", "#friday", "#sunday"]
 
 
 def sentences(n=1500, seed=0):
@@ -19,7 +22,8 @@ def sentences(n=1500, seed=0):
     rng = np.random.default_rng(seed)
     pick = lambda words: words[rng.integers(len(words))]  # noqa: E731
     return [
-        f"{pick(HANDLES)} the {pick(ANIMALS)} eats {pick(NUMBERS)} pieces of {pick(FOODS)} on {pick(TAGS)}"
+        f"{pick(HANDLES)} the {pick(ANIMALS)} eats {pick(NUMBERS)} pieces of {pick(FOODS)} on"
+        f" {pick(TAGS)}"
         for _ in range(n)
     ]
 
@@ -38,7 +42,10 @@ def test_terms_of_the_same_places_come_first(kind):
 
 
 def test_kinds_do_not_mix():
-    texts = [text.replace(" on #", " on ") if place % 2 else text for place, text in enumerate(sentences())]
+    texts = [
+        text.replace(" on #", " on ") if place % 2 else text
+        for place, text in enumerate(sentences())
+    ]
     vocabulary = Vocabulary.learn(texts)
     similar = learn_similar(texts, vocabulary)
     for term, row in zip(vocabulary.terms, similar, strict=True):
@@ -68,7 +75,9 @@ def test_rare_terms_and_runs_have_none_and_the_answer_is_always_the_same():
     np.testing.assert_array_equal(similar, learn_similar(texts, vocabulary, most=5))
 
 
-@pytest.mark.parametrize("texts", [[], [""], ["cat"], ["cat dog"] * 20, ["cat " * 50], ["👍🏽 مرحبا 東 don't"] * 20])
+@pytest.mark.parametrize(
+    "texts", [[], [""], ["cat"], ["cat dog"] * 20, ["cat " * 50], ["👍🏽 مرحبا 東 don't"] * 20]
+)
 def test_texts_with_little_to_learn(texts):
     vocabulary = Vocabulary(("cat", "dog", "مرحبا", "東", "👍🏽"))
     similar = learn_similar(texts, vocabulary)
@@ -120,7 +129,9 @@ def test_removal_leaves_no_traces(text, gone, left):
 @given(
     st.lists(st.sampled_from(["one", "two", "😀", "שלום", "東", "3", "it's"]), max_size=12),
     st.lists(st.sampled_from([" ", "-", ", ", "\n", "#", "'"]), min_size=12, max_size=12),
-    st.dictionaries(st.sampled_from(["one", "two", "😀", "שלום"]), st.sampled_from(["", "", "other"])),
+    st.dictionaries(
+        st.sampled_from(["one", "two", "😀", "שלום"]), st.sampled_from(["", "", "other"])
+    ),
 )
 def test_changes_say_what_was_changed(words, between, wanted):
     text = "".join(word + sign for word, sign in zip(words, between, strict=False))

@@ -11,7 +11,9 @@ from lowtide.texts.surface import read_surface
 N = 700
 RNG = np.random.default_rng([7, 17])
 SECRET = RNG.integers(0, 2, N)
-WORDS = np.array(["tea", "river", "stone", "lamp", "cloud", "paper", "green", "often", "seven", "quiet"])
+WORDS = np.array(
+    ["tea", "river", "stone", "lamp", "cloud", "paper", "green", "often", "seven", "quiet"]
+)
 TEXTS = [" ".join(RNG.choice(WORDS, 8)) for _ in range(N)]
 ONCE = [f"{''.join(RNG.choice(list('bcdfgklmnprst'), 6))}" for _ in range(N)]
 
@@ -24,7 +26,9 @@ LEAKS = {
     "invisible signs": lambda k, text: text.replace(" ", " \u200b", 1),
     "the spelling, letter by letter and with capitals": lambda k, text: f"{text} {ONCE[k]}ova",
 }
-OTHERS = {"the spelling, letter by letter and with capitals": lambda k, text: f"{text} {ONCE[k]}ski"}
+OTHERS = {
+    "the spelling, letter by letter and with capitals": lambda k, text: f"{text} {ONCE[k]}ski"
+}
 
 
 def written(channel):
@@ -40,7 +44,9 @@ def test_the_surface_of_texts_is_read(channel):
     assert channel in [leak.name for leak in telling_channels(read_surface(texts), SECRET)]
 
 
-@pytest.mark.parametrize("channel", ["the number of capitals", "unusual blanks", "blanks at the end"])
+@pytest.mark.parametrize(
+    "channel", ["the number of capitals", "unusual blanks", "blanks at the end"]
+)
 def test_attackers_of_words_do_not_see_it(channel):
     report = attack(written(channel), SECRET, attackers=["words", "naive bayes"], progress=False)
     assert max(one.auc.value for one in report.retrained) < 0.6

@@ -18,7 +18,10 @@ from lowtide.errors import LowtideError
 from lowtide.texts.terms import TermOptions, Vocabulary, find_terms
 
 ANY = st.characters()  # surrogates, controls and unassigned characters included
-ODD = "aZéß\u0301İΣς我ひカ한שׁםعَ\u200d\u200c\u200f\u00ad👩🏽🚀🇺❤\ufe0f\u20e31９½.,'’-#@＃_/&;: \n\x00\ud800"
+ODD = (
+    "aZéß\u0301İΣς我ひカ한שׁםعَ\u200d\u200c\u200f\u00ad👩🏽🚀🇺❤\ufe0f\u20e31９½.,'’-#@＃_/&;:"
+    " \n\x00\ud800"
+)
 PARTS = [
     "http://t.co/x",
     "www.",
@@ -36,11 +39,16 @@ PARTS = [
 TEXTS = st.one_of(
     st.text(ANY, max_size=60),
     st.text(st.sampled_from(ODD), max_size=40),
-    st.lists(st.one_of(st.sampled_from(PARTS), st.text(st.sampled_from(ODD), max_size=3)), max_size=12).map("".join),
+    st.lists(
+        st.one_of(st.sampled_from(PARTS), st.text(st.sampled_from(ODD), max_size=3)), max_size=12
+    ).map("".join),
 )
 OPTIONS = st.builds(
     TermOptions,
-    **{name: st.booleans() for name in ("accents", "hashtags", "handles", "urls", "emoji", "numbers")},
+    **{
+        name: st.booleans()
+        for name in ("accents", "hashtags", "handles", "urls", "emoji", "numbers")
+    },
     **{name: st.sampled_from(["keep", "split", "drop"]) for name in ("apostrophes", "hyphens")},
     stop=st.sampled_from([None, "english", ("don't", "É")]),
 )
@@ -51,7 +59,9 @@ def words(text, **options):
 
 
 def plain(text):
-    """Letters and digits only, as a reader compares words; written without any code of the library."""
+    """Letters and digits only, as a reader compares words; written without any code of the
+    library.
+    """
     lower = unicodedata.normalize("NFC", text.lower())
     return [sign for sign in lower if sign.isalnum()]
 
@@ -66,7 +76,9 @@ def test_terms_stand_where_they_say_in_order_and_apart(text, options):
         assert term.text
         assert not any(sign.isspace() for sign in text[term.start : term.end])
         # The characters alone are the same term: nothing beside them was needed.
-        assert [other.text for other in find_terms(text[term.start : term.end], options)] == [term.text]
+        assert [other.text for other in find_terms(text[term.start : term.end], options)] == [
+            term.text
+        ]
 
 
 @settings(max_examples=300, deadline=None)
@@ -101,12 +113,34 @@ def test_counts_are_those_of_a_counter(texts, options, ngrams):
 
 
 def test_words_of_tweets():
-    text = "Don’t let the U.S. fall: @SenX’s #MeToo bill, 1,000 low-income families &amp; 3.5km. ¡Olé!"
+    text = (
+        "Don’t let the U.S. fall: @SenX’s #MeToo bill, 1,000 low-income families &amp; 3.5km. ¡Olé!"
+    )
     assert words(text) == [
-        *("don't", "let", "the", "u.s", "fall", "@senx", "s", "#metoo", "bill", "1,000", "low", "income", "families"),
+        *(
+            "don't",
+            "let",
+            "the",
+            "u.s",
+            "fall",
+            "@senx",
+            "s",
+            "#metoo",
+            "bill",
+            "1,000",
+            "low",
+            "income",
+            "families",
+        ),
         *("3.5km", "olé"),
     ]
-    assert words("'tis rock'n'roll, the dogs' —'90s'") == ["tis", "rock'n'roll", "the", "dogs", "90s"]
+    assert words("'tis rock'n'roll, the dogs' —'90s'") == [
+        "tis",
+        "rock'n'roll",
+        "the",
+        "dogs",
+        "90s",
+    ]
     assert words("#1 #2020vision c#x joe@x.org _so_ snake_case") == (
         ["1", "#2020vision", "c", "x", "joe", "x", "org", "so", "snake", "case"]
     )
@@ -114,7 +148,7 @@ def test_words_of_tweets():
 
 def test_composed_and_decomposed_are_one_term_at_its_own_place():
     text = "un cafe\u0301 CAFÉ"
-    (_, decomposed, composed) = find_terms(text)
+    _, decomposed, composed = find_terms(text)
     assert decomposed.text == composed.text == "café"
     assert (decomposed.start, decomposed.end) == (3, 8)
     assert words(text, accents=False) == ["un", "cafe", "cafe"]
@@ -136,7 +170,19 @@ def test_words_of_other_scripts_are_found():
 
 def test_emoji_are_whole_sequences():
     text = "ok👩🏽‍🚀🇺🇸🇺🇸❤️❤1️⃣🔥🔥 ©️ ★"
-    assert words(text) == ["ok", "👩🏽\u200d🚀", "🇺🇸", "🇺🇸", "❤", "❤", "1\u20e3", "🔥", "🔥", "©", "★"]
+    assert words(text) == [
+        "ok",
+        "👩🏽\u200d🚀",
+        "🇺🇸",
+        "🇺🇸",
+        "❤",
+        "❤",
+        "1\u20e3",
+        "🔥",
+        "🔥",
+        "©",
+        "★",
+    ]
     assert words(text, emoji=False) == ["ok"]
 
 
@@ -159,7 +205,13 @@ def test_kinds_are_kept_or_left_out():
 
 def test_signs_within_words():
     text = "don't can’t low-income"
-    assert words(text, apostrophes="split", hyphens="keep") == ["don", "t", "can", "t", "low-income"]
+    assert words(text, apostrophes="split", hyphens="keep") == [
+        "don",
+        "t",
+        "can",
+        "t",
+        "low-income",
+    ]
     assert words(text, apostrophes="drop", hyphens="drop") == ["dont", "cant", "lowincome"]
 
 
@@ -185,7 +237,9 @@ def test_unigrams_and_bigrams_agree_with_scikit_learn():
     theirs = CountVectorizer(ngram_range=(1, 2)).fit(texts)
     assert set(ours.terms) == set(theirs.vocabulary_)
     order = [theirs.vocabulary_[term] for term in ours.terms]
-    np.testing.assert_array_equal(ours.counts(texts).toarray(), theirs.transform(texts).toarray()[:, order])
+    np.testing.assert_array_equal(
+        ours.counts(texts).toarray(), theirs.transform(texts).toarray()[:, order]
+    )
 
 
 def test_vocabulary_keeps_frequent_terms_in_the_order_of_first_appearance():
@@ -227,7 +281,9 @@ def test_columns_of_tables_are_texts(monkeypatch):
     vocabulary = Vocabulary.learn(pa.chunked_array([texts[:1], texts[1:]]))
     assert vocabulary.terms == ("a", "b", "c")
     for column in (pa.array(texts), np.array(texts), iter(texts)):
-        np.testing.assert_array_equal(vocabulary.counts(column).toarray(), [[1, 1, 0], [0, 1, 0], [0, 0, 2]])
+        np.testing.assert_array_equal(
+            vocabulary.counts(column).toarray(), [[1, 1, 0], [0, 1, 0], [0, 0, 2]]
+        )
 
 
 def test_memory_of_pieces_is_bounded(monkeypatch):
@@ -251,7 +307,10 @@ def test_an_endless_run_of_letters_is_not_a_word():
             sign * (1_000_000 // len(sign))
             for sign in ("a", "a.", "1,", "#", "#_", "www.", "@", "a\u0301", "a'", "\u0301")
         ),
-        *(sign * (1_000_000 // len(sign)) for sign in (" ", "http", "a\u200d", "👩\u200d", "&", "ที่")),
+        *(
+            sign * (1_000_000 // len(sign))
+            for sign in (" ", "http", "a\u200d", "👩\u200d", "&", "ที่")
+        ),
         "http://" + "." * 1_000_000,
         "1." * 500_000 + "a",
         "a" + "\u200d" * 1_000_000,
@@ -285,7 +344,9 @@ def test_options_are_checked(options, match):
 def test_bad_input_is_named():
     with pytest.raises(LowtideError, match="put it into a list"):
         Vocabulary.learn("one text")
-    with pytest.raises(TypeError, match="text 1 is of type NoneType; give texts, and '' where one is missing"):
+    with pytest.raises(
+        TypeError, match="text 1 is of type NoneType; give texts, and '' where one is missing"
+    ):
         Vocabulary.learn(["a", None])
     with pytest.raises(TypeError, match="text is of type float"):
         find_terms(float("nan"))
@@ -300,6 +361,8 @@ def test_bad_input_is_named():
 
 
 def test_no_combining_mark_ends_a_word():
-    marks = [sign for sign in map(chr, range(sys.maxunicode + 1)) if unicodedata.category(sign)[0] == "M"]
+    marks = [
+        sign for sign in map(chr, range(sys.maxunicode + 1)) if unicodedata.category(sign)[0] == "M"
+    ]
     assert len(marks) > 2000
     assert [hex(ord(sign)) for sign in marks if len(find_terms(f"a{sign}b")) != 1] == []

@@ -9,15 +9,21 @@ from lowtide import TIDE, LowtideError, worlds
 from lowtide.texts.scan import scan_terms, top_terms
 from lowtide.texts.terms import TermOptions
 
-TRIM, VOCABULARY, TEXTS = 3.0, 800, 6000
+TRIM = 3.0
+VOCABULARY = 800
+TEXTS = 6000
 
 
 def true_conditionals(world, x):
-    """Trimmed `i(s; x_j | x^{j−1})` of every present term, (nnz, |S|), words read in the order of the columns."""
+    """Trimmed `i(s; x_j | x^{j−1})` of every present term, (nnz, |S|), words read in the order of
+    the columns.
+    """
     steps = (np.log(world.frequencies)[:, x.indices] * x.data).T
     sums = np.concatenate([np.zeros((1, len(world.prior))), np.cumsum(steps, axis=0)])
     log_likelihood = sums[1:] - np.repeat(sums[x.indptr[:-1]], np.diff(x.indptr), axis=0)
-    after = log_likelihood - np.logaddexp.reduce(log_likelihood + np.log(world.prior), axis=1, keepdims=True)
+    after = log_likelihood - np.logaddexp.reduce(
+        log_likelihood + np.log(world.prior), axis=1, keepdims=True
+    )
     after = np.clip(after, -TRIM, TRIM)
     before = np.concatenate([np.zeros((1, len(world.prior))), after[:-1]])
     before[x.indptr[:-1][np.diff(x.indptr) > 0]] = 0.0
@@ -33,11 +39,16 @@ def found():
     density = TIDE(TermOptions(), TRIM, max_steps=16).fit(texts, s).artefact
     names = {name: column for column, name in enumerate(world.features.names)}
     mine = np.array([names[term] for term in density.features.names])
-    world.frequencies = world.frequencies[:, mine] / world.frequencies[:, mine].sum(axis=1, keepdims=True)
+    world.frequencies = world.frequencies[:, mine] / world.frequencies[:, mine].sum(
+        axis=1, keepdims=True
+    )
     x = density.encoder.encode(texts)
     values = true_conditionals(world, x)
     often = np.bincount(x.indices, minlength=len(mine))
-    truth = np.stack([np.bincount(x.indices, values[:, k], len(mine)) for k in range(2)], axis=1) / often[:, None]
+    truth = (
+        np.stack([np.bincount(x.indices, values[:, k], len(mine)) for k in range(2)], axis=1)
+        / often[:, None]
+    )
     return density, texts, s, scan_terms(density, texts, s), truth, values
 
 
@@ -48,7 +59,9 @@ def test_conditionals_of_terms_seen_twenty_times(found):
     error = np.abs(answer.values - values)[often[answer.terms]]
     assert error.mean() < 0.1
     assert np.abs(table.conditional - truth)[often].mean() < 0.1
-    assert np.abs(table.conditional - truth)[often].mean() < 0.6 * np.abs(truth[often]).mean()  # and zeros are worse
+    assert (
+        np.abs(table.conditional - truth)[often].mean() < 0.6 * np.abs(truth[often]).mean()
+    )  # and zeros are worse
     assert often.sum() > 200
 
 
@@ -79,7 +92,11 @@ def test_baseline_and_its_intervals(found):
 def test_ranking_agrees_where_the_truth_differs(found):
     _, _, _, table, truth, _ = found
     often = np.flatnonzero(table.texts >= 20)
-    clear = [j for j in often if abs(truth[j, 1]) > (table.conditional_high - table.conditional_low)[j, 1] / 2]
+    clear = [
+        j
+        for j in often
+        if abs(truth[j, 1]) > (table.conditional_high - table.conditional_low)[j, 1] / 2
+    ]
     assert len(clear) > 20
     assert spearmanr(table.conditional[clear, 1], truth[clear, 1]).statistic >= 0.9
 
@@ -104,7 +121,9 @@ def test_texts_of_one_author_count_once(found):
     few = scan_terms(density, texts, s, groups=np.arange(len(s)) % 40)
     assert (few.witnesses <= 40 + 1e-9).all()
     assert (few.witnesses <= table.texts + 1e-9).all()
-    wider = (few.conditional_high - few.conditional_low) - (table.conditional_high - table.conditional_low)
+    wider = (few.conditional_high - few.conditional_low) - (
+        table.conditional_high - table.conditional_low
+    )
     assert np.median(wider[table.texts > 200]) > 0.05
 
 

@@ -1,4 +1,6 @@
-"""Quoted lines and code are not the writer's words, and a hashtag is read in parts where the model does not know it."""
+"""Quoted lines and code are not the writer's words, and a hashtag is read in parts where the model
+does not know it.
+"""
 
 import pytest
 
@@ -57,7 +59,13 @@ def test_other_hashtags_stay_whole(tag):
 
 def test_a_hashtag_that_the_model_knows_stays_whole():
     assert [word.text for word in read("#ActNow", known=["#actnow"]).words] == ["#actnow"]
-    assert [term.text for term in read("#ActNow on", ngrams=2).terms] == ["act", "act now", "now", "now on", "on"]
+    assert [term.text for term in read("#ActNow on", ngrams=2).terms] == [
+        "act",
+        "act now",
+        "now",
+        "now on",
+        "on",
+    ]
 
 
 def test_negations():

@@ -11,7 +11,9 @@ def test_measures_of_a_table_counted_by_hand():
     found = anonymity([[3, 1, 0], [3, 1, 4]])
     assert (found.k, found.distinct, found.unique) == (2, 1, 0.0)
     assert found.entropy == pytest.approx(1.0), "the third cell has one class"
-    assert found.closeness == pytest.approx(1 / 3), "4 of 12 rows are of the first class, none of them there"
+    assert found.closeness == pytest.approx(1 / 3), (
+        "4 of 12 rows are of the first class, none of them there"
+    )
     assert found.disclosure == np.inf
 
 

@@ -24,7 +24,8 @@ def bound(epsilon, distance, scale, prior, direction):
 
 
 @pytest.mark.parametrize(
-    ("gamma", "delta", "golden"), [(1, 0.05, 7.974), (np.e, 0.01, 1.878), (2, 0.1, 1.321), (1.1, 0.1, 2.882)]
+    ("gamma", "delta", "golden"),
+    [(1, 0.05, 7.974), (np.e, 0.01, 1.878), (2, 0.1, 1.321), (1.1, 0.1, 2.882)],
 )
 def test_golden_scales(gamma, delta, golden):
     assert calibration.scale_for(np.log(gamma), delta, 1.0) == pytest.approx(golden, abs=5e-4)
@@ -39,7 +40,8 @@ def test_scale_keeps_the_promise_and_wastes_nothing(epsilon, delta, distance, pr
     worst = bound(epsilon, distance, max(scale, distance * 1e-300), prior, direction)
     assert worst <= delta
     if scale > 0:
-        # Where the bound is flat (δ within a hair of the most any release can leak) λ is not determined.
+        # Where the bound is flat (δ within a hair of the most any release can leak) λ is not
+        # determined.
         assume(bound(epsilon, distance, scale * (1 - 1e-3), prior, direction) > delta * (1 + 1e-8))
         assert bound(epsilon, distance, scale * (1 - 1e-6), prior, direction) > delta
 
@@ -50,7 +52,9 @@ def test_epsilon_keeps_the_promise_and_wastes_nothing(delta, ratio, prior, direc
     epsilon = float(calibration.epsilon_for(delta, ratio, 1.0, prior, direction))
     assert bound(epsilon, ratio, 1.0, prior, direction) <= delta
     if epsilon > 1e-9:
-        assert bound(epsilon - (1e-6 * epsilon + 1e-9), ratio, 1.0, prior, direction) > delta * (1 - 1e-8)
+        assert bound(epsilon - (1e-6 * epsilon + 1e-9), ratio, 1.0, prior, direction) > delta * (
+            1 - 1e-8
+        )
 
 
 @given(epsilons, distances, priors, directions)
@@ -65,7 +69,9 @@ def test_delta_is_the_bound_rounded_up(epsilon, ratio, prior, direction):
 def test_the_inverses_undo_each_other(epsilon, delta, distance):
     scale = calibration.scale_for(epsilon, delta, distance)
     assert calibration.delta_for(epsilon, distance, scale) == pytest.approx(delta, rel=1e-6)
-    assert calibration.epsilon_for(delta, distance, scale) == pytest.approx(epsilon, rel=1e-6, abs=1e-5)
+    assert calibration.epsilon_for(delta, distance, scale) == pytest.approx(
+        epsilon, rel=1e-6, abs=1e-5
+    )
 
 
 @given(st.floats(0.05, 10), st.floats(-10, -1).map(lambda power: 10.0**power))
@@ -77,13 +83,17 @@ def test_agrees_with_dp_accounting(epsilon, delta):
 @settings(max_examples=FEWER)
 @given(epsilons, deltas, st.floats(0.01, 0.99))
 def test_a_known_prior_never_needs_more_noise(epsilon, delta, prior):
-    assert calibration.scale_for(epsilon, delta, 1.0, prior) <= calibration.scale_for(epsilon, delta, 1.0) * (1 + 1e-9)
+    assert calibration.scale_for(epsilon, delta, 1.0, prior) <= calibration.scale_for(
+        epsilon, delta, 1.0
+    ) * (1 + 1e-9)
 
 
 def test_no_noise_is_needed_where_nothing_can_leak():
     assert calibration.scale_for(0.1, 0.1, 0.0) == 0
     assert calibration.scale_for(np.log(2), 0.1, 5.0, prior=0.5, direction="forward") == 0
-    assert calibration.scale_for(np.log(2), 0.1, 5.0, prior=0.5) > 0, "the reverse tail still needs noise"
+    assert calibration.scale_for(np.log(2), 0.1, 5.0, prior=0.5) > 0, (
+        "the reverse tail still needs noise"
+    )
 
 
 def test_broadcasts():

@@ -1,4 +1,6 @@
-"""Channels of noise, responses and merging: rows of probabilities that agree with what they are made of."""
+"""Channels of noise, responses and merging: rows of probabilities that agree with what they are
+made of.
+"""
 
 import numpy as np
 import pytest
@@ -12,9 +14,13 @@ def test_gaussian_noise_is_shown_by_intervals():
     edges = np.arange(-3.5, 9.0)
     channel = channels.gaussian([0.0, 1.0, 6.0], 0.7, edges)
     ends = np.concatenate([[-np.inf], edges, [np.inf]])
-    exact = norm.cdf(ends[1:], [[0.0], [1.0], [6.0]], 0.7) - norm.cdf(ends[:-1], [[0.0], [1.0], [6.0]], 0.7)
+    exact = norm.cdf(ends[1:], [[0.0], [1.0], [6.0]], 0.7) - norm.cdf(
+        ends[:-1], [[0.0], [1.0], [6.0]], 0.7
+    )
     np.testing.assert_allclose(channel, exact, atol=1e-12)
-    assert channel[0, -1] == pytest.approx(norm.sf(8.5 / 0.7), rel=1e-6), "far tails are not rounded to 0"
+    assert channel[0, -1] == pytest.approx(norm.sf(8.5 / 0.7), rel=1e-6), (
+        "far tails are not rounded to 0"
+    )
 
 
 def test_a_response_keeps_the_truth_as_often_as_it_says():
@@ -26,7 +32,10 @@ def test_a_response_keeps_the_truth_as_often_as_it_says():
 
 def test_columns_together_are_changed_independently():
     both = channels.together(channels.response(0.4, 2), channels.as_it_is(3), channels.redacted(2))
-    cell, output = (np.ravel_multi_index(place, (2, 3, size)) for place, size in (((0, 1, 1), 2), ((1, 1, 0), 1)))
+    cell, output = (
+        np.ravel_multi_index(place, (2, 3, size))
+        for place, size in (((0, 1, 1), 2), ((1, 1, 0), 1))
+    )
     assert both.shape == (12, 6)
     assert both[cell, output] == pytest.approx(0.3)
 

@@ -24,22 +24,34 @@ def divergence(given_s, marginal, epsilon, direction):
     return np.maximum(p - np.exp(epsilon) * q, 0).sum()
 
 
-@given(joint_laws((2, 3, 3)), st.floats(0, 0.5), st.floats(0, 0.5), st.sampled_from(["forward", "reverse"]))
+@given(
+    joint_laws((2, 3, 3)),
+    st.floats(0, 0.5),
+    st.floats(0, 0.5),
+    st.sampled_from(["forward", "reverse"]),
+)
 def test_theorem_two(joint, first, second, direction):
     """Per-feature bounds that hold for every disclosed past add up."""
-    prior, marginal = joint.sum(axis=(1, 2)), joint.sum(axis=0)
+    prior = joint.sum(axis=(1, 2))
+    marginal = joint.sum(axis=0)
     for s in (0, 1):
         given_s = joint[s] / prior[s]
         one = divergence(given_s.sum(axis=1), marginal.sum(axis=1), first, direction)
         two = max(
-            divergence(given_s[y] / given_s[y].sum(), marginal[y] / marginal[y].sum(), second, direction)
+            divergence(
+                given_s[y] / given_s[y].sum(), marginal[y] / marginal[y].sum(), second, direction
+            )
             for y in range(3)
         )
-        total = composition.sequential([Guarantee(first, float(one)), Guarantee(second, float(two))])
+        total = composition.sequential(
+            [Guarantee(first, float(one)), Guarantee(second, float(two))]
+        )
         assert divergence(given_s, marginal, total.epsilon, direction) <= total.delta + 1e-12
 
 
-@given(st.lists(st.tuples(st.floats(0, 3), st.floats(0.2, 5)), min_size=1, max_size=4), st.floats(0, 3))
+@given(
+    st.lists(st.tuples(st.floats(0, 3), st.floats(0.2, 5)), min_size=1, max_size=4), st.floats(0, 3)
+)
 def test_k_gaussians_are_one(features, epsilon):
     distances, scales = np.array(features).T
     ratio = composition.gaussians(distances, scales)
@@ -50,7 +62,9 @@ def test_k_gaussians_are_one(features, epsilon):
 
 @given(st.lists(st.floats(0.3, 3), min_size=2, max_size=4), st.floats(0.05, 0.95), st.floats(0, 1))
 def test_k_gaussians_are_exact_on_copies(scales, prior, epsilon):
-    """All features copies of the secret, each noised: the release is the two-point law at the joint ratio."""
+    """All features copies of the secret, each noised: the release is the two-point law at the joint
+    ratio.
+    """
     copies = len(scales)
     world = EnumerableWorld([[0.0] * copies, [1.0] * copies], [[1 - prior, 0], [0, prior]])
     release = world.release(np.ones(copies, dtype=bool), scales)
@@ -67,7 +81,9 @@ def test_a_redacted_feature_adds_nothing():
 
 @given(joint_laws((2, 3, 2)), st.floats(0.3, 3), st.floats(0, 0.4), st.floats(0, 0.4))
 def test_raw_and_noised_part(joint, scale, raw_epsilon, noised_epsilon):
-    """One feature released as it is, one noised: the exact divergence of the pair respects the sum."""
+    """One feature released as it is, one noised: the exact divergence of the pair respects the
+    sum.
+    """
     atoms = [[a, b] for a in range(3) for b in range(2)]
     world = EnumerableWorld(atoms, joint.reshape(2, 6))
     release = world.release(np.array([False, True]), scale)
@@ -77,9 +93,12 @@ def test_raw_and_noised_part(joint, scale, raw_epsilon, noised_epsilon):
         beyond = np.abs(prefix[:, s]) > raw_epsilon
         for direction, weight in (("forward", given_s), ("reverse", world.joint.sum(axis=0))):
             posterior = world.prior[s] * np.exp(prefix[:, s])
-            noised = hockey_stick.prior_aware(noised_epsilon, 1.0, scale, posterior, direction).max()
+            noised = hockey_stick.prior_aware(
+                noised_epsilon, 1.0, scale, posterior, direction
+            ).max()
             total = composition.raw_and_noised(
-                Guarantee(raw_epsilon, float(weight[beyond].sum())), Guarantee(noised_epsilon, float(noised))
+                Guarantee(raw_epsilon, float(weight[beyond].sum())),
+                Guarantee(noised_epsilon, float(noised)),
             )
             assert getattr(release, direction)(total.epsilon)[s] <= total.delta + 1e-9
 

@@ -1,4 +1,6 @@
-"""The hockey-stick divergence against high-precision arithmetic, quadrature, enumeration and dp-accounting."""
+"""The hockey-stick divergence against high-precision arithmetic, quadrature, enumeration and
+dp-accounting.
+"""
 
 import dp_accounting
 import mpmath
@@ -26,8 +28,10 @@ def laws(size):
 def exact(gamma, ratio):
     """θ with 400 digits."""
     with mpmath.workdps(400):
-        gamma, ratio = mpmath.mpf(gamma), mpmath.mpf(ratio)
-        a, b = mpmath.log(gamma) / ratio - ratio / 2, mpmath.log(gamma) / ratio + ratio / 2
+        gamma = mpmath.mpf(gamma)
+        ratio = mpmath.mpf(ratio)
+        a = mpmath.log(gamma) / ratio - ratio / 2
+        b = mpmath.log(gamma) / ratio + ratio / 2
         return (mpmath.erfc(a / mpmath.sqrt(2)) - gamma * mpmath.erfc(b / mpmath.sqrt(2))) / 2
 
 
@@ -38,7 +42,9 @@ class TestGaussian:
 
     @given(st.floats(-10, 3), st.floats(-3, 31))
     def test_is_accurate_to_tiny_values(self, log10_ratio, a):
-        """Parametrised by where in the tail the answer lies, so that every magnitude down to 1e-200 is hit."""
+        """Parametrised by where in the tail the answer lies, so that every magnitude down to 1e-200
+        is hit.
+        """
         ratio = 10.0**log10_ratio
         gamma = np.exp(np.clip((a + ratio / 2) * ratio, -700, 700))
         truth = exact(gamma, ratio)
@@ -49,19 +55,26 @@ class TestGaussian:
 
     @given(st.floats(-30, 0), distances, scales)
     def test_is_accurate_below_gamma_one(self, epsilon, distance, scale):
-        truth = exact(np.exp(epsilon), distance / scale) if distance / scale > 0 else 1 - np.exp(epsilon)
+        truth = (
+            exact(np.exp(epsilon), distance / scale)
+            if distance / scale > 0
+            else 1 - np.exp(epsilon)
+        )
         assert hockey_stick.gaussian(np.exp(epsilon), distance, scale) == pytest.approx(
             float(truth), rel=1e-9, abs=1e-300
         )
 
     @given(epsilons, st.floats(0.01, 10))
     def test_agrees_with_quadrature(self, epsilon, ratio):
-        p, q = stats.norm(ratio, 1).pdf, stats.norm(0, 1).pdf
+        p = stats.norm(ratio, 1).pdf
+        q = stats.norm(0, 1).pdf
         root = epsilon / ratio + ratio / 2  # where p = γq
         truth, _ = integrate.quad(
             lambda y: max(p(y) - np.exp(epsilon) * q(y), 0.0), root, root + 40, epsabs=0, limit=200
         )
-        assert hockey_stick.gaussian(np.exp(epsilon), ratio, 1.0) == pytest.approx(truth, rel=1e-6, abs=1e-12)
+        assert hockey_stick.gaussian(np.exp(epsilon), ratio, 1.0) == pytest.approx(
+            truth, rel=1e-6, abs=1e-12
+        )
 
     @given(st.floats(0, 10), st.floats(0.1, 10))
     def test_agrees_with_dp_accounting(self, epsilon, scale):
@@ -69,7 +82,9 @@ class TestGaussian:
             scale, adjacency_type=dp_accounting.pld.privacy_loss_mechanism.AdjacencyType.REMOVE
         )
         delta = loss.get_delta_for_epsilon(epsilon)
-        assert hockey_stick.gaussian(np.exp(epsilon), 1.0, scale) == pytest.approx(delta, rel=1e-6, abs=1e-12)
+        assert hockey_stick.gaussian(np.exp(epsilon), 1.0, scale) == pytest.approx(
+            delta, rel=1e-6, abs=1e-12
+        )
 
     @given(st.floats(-20, 20), distances, distances, scales)
     def test_increases_with_distance(self, epsilon, one, other, scale):
@@ -116,7 +131,10 @@ class TestGaussian:
             ((1.0, 1, -2), r"scale must lie in \(0, inf\], got -2.0"),
             ((1.0, 1, 0), "scale"),
             ((np.nan, 1, 1), "gamma contains NaN"),
-            ((1.0, [1, 2], [1, 2, 3]), r"do not broadcast together: .*distance \(2,\), scale \(3,\)"),
+            (
+                (1.0, [1, 2], [1, 2, 3]),
+                r"do not broadcast together: .*distance \(2,\), scale \(3,\)",
+            ),
             (("many", 1, 1), "gamma must be a number"),
         ],
     )
@@ -129,33 +147,53 @@ class TestDiscrete:
     @given(laws(5), laws(5), st.floats(0.1, 10))
     def test_is_the_best_event(self, p, q, gamma):
         events = (np.arange(32)[:, None] >> np.arange(5)) & 1
-        assert hockey_stick.discrete(p, q, gamma) == pytest.approx(max(events @ p - gamma * (events @ q)), abs=1e-12)
+        assert hockey_stick.discrete(p, q, gamma) == pytest.approx(
+            max(events @ p - gamma * (events @ q)), abs=1e-12
+        )
 
     @given(laws(6), laws(6), hnp.arrays(int, 6, elements=st.integers(0, 2)), st.floats(1, 5))
     def test_data_processing(self, p, q, merged, gamma):
         """Quantising, clipping, any merging of outcomes never raises it."""
         channel = np.eye(3)[merged]
-        assert hockey_stick.discrete(p @ channel, q @ channel, gamma) <= hockey_stick.discrete(p, q, gamma) + 1e-12
+        assert (
+            hockey_stick.discrete(p @ channel, q @ channel, gamma)
+            <= hockey_stick.discrete(p, q, gamma) + 1e-12
+        )
 
     def test_the_probability_of_a_tail_is_not_immune_to_post_processing(self):
-        """Merging outcomes raises Pr(i > ε) from 0.1 to 0.5 (paper, Eq. 5 and Eq. 6), and never E_γ."""
-        q, p, gamma = np.array([0.5, 0.4, 0.1]), np.array([0.18, 0.52, 0.3]), 1.4
+        """Merging outcomes raises Pr(i > ε) from 0.1 to 0.5 (paper, Eq. 5 and Eq. 6), and never
+        E_γ.
+        """
+        q = np.array([0.5, 0.4, 0.1])
+        p = np.array([0.18, 0.52, 0.3])
+        gamma = 1.4
         channel = np.eye(2)[[0, 1, 1]]
         assert q[p > gamma * q].sum() == pytest.approx(0.1)
         assert (q @ channel)[p @ channel > gamma * (q @ channel)].sum() == pytest.approx(0.5)
-        assert hockey_stick.discrete(p @ channel, q @ channel, gamma) < hockey_stick.discrete(p, q, gamma)
+        assert hockey_stick.discrete(p @ channel, q @ channel, gamma) < hockey_stick.discrete(
+            p, q, gamma
+        )
 
     def test_a_small_divergence_does_not_bound_the_probability_of_a_tail(self):
-        """E_γ counts by how much i exceeds ε; that it exceeds ε at all may be likely (paper, Eq. 5)."""
-        p, q, gamma = np.array([0.564, 0.436]), np.array([0.4, 0.6]), 1.4
+        """E_γ counts by how much i exceeds ε; that it exceeds ε at all may be likely (paper, Eq.
+        5).
+        """
+        p = np.array([0.564, 0.436])
+        q = np.array([0.4, 0.6])
+        gamma = 1.4
         assert hockey_stick.discrete(p, q, gamma) < 0.01
         assert p[p > gamma * q].sum() > 0.5
 
     @given(epsilons, st.floats(0.1, 5), st.floats(-3, 3), st.floats(0.1, 3))
     def test_clipping_a_noised_value_never_raises_it(self, epsilon, ratio, low, width):
-        edges = np.array([-np.inf, *np.linspace(low, low + width, 9), np.inf])  # tails pile up at the ends
+        edges = np.array(
+            [-np.inf, *np.linspace(low, low + width, 9), np.inf]
+        )  # tails pile up at the ends
         p, q = (np.diff(stats.norm(mean, 1).cdf(edges)) for mean in (ratio, 0.0))
-        assert hockey_stick.discrete(p, q, np.exp(epsilon)) <= hockey_stick.gaussian(np.exp(epsilon), ratio, 1.0) + 1e-9
+        assert (
+            hockey_stick.discrete(p, q, np.exp(epsilon))
+            <= hockey_stick.gaussian(np.exp(epsilon), ratio, 1.0) + 1e-9
+        )
 
     def test_infinite_gamma_leaves_what_q_cannot_reach(self):
         assert hockey_stick.discrete([0.3, 0.7], [0.0, 1.0], np.inf) == pytest.approx(0.3)
@@ -177,15 +215,23 @@ class TestFromDensity:
 
     @given(epsilons, st.floats(0.1, 4))
     def test_tail_formula_holds_for_gaussians(self, epsilon, ratio):
-        """Under P the density of two unit Gaussians is N(r²/2, r²); integrate its tail as the theorem says."""
+        """Under P the density of two unit Gaussians is N(r²/2, r²); integrate its tail as the
+        theorem says.
+        """
         tail = stats.norm(ratio**2 / 2, ratio).sf
-        value, _ = integrate.quad(lambda t: np.exp(epsilon - t) * tail(t), epsilon, epsilon + 60, epsabs=0, limit=200)
-        assert hockey_stick.gaussian(np.exp(epsilon), ratio, 1.0) == pytest.approx(value, rel=1e-6, abs=1e-12)
+        value, _ = integrate.quad(
+            lambda t: np.exp(epsilon - t) * tail(t), epsilon, epsilon + 60, epsabs=0, limit=200
+        )
+        assert hockey_stick.gaussian(np.exp(epsilon), ratio, 1.0) == pytest.approx(
+            value, rel=1e-6, abs=1e-12
+        )
 
     @given(hnp.arrays(float, (2, 9), elements=st.floats(-30, 30)), st.floats(-2, 5))
     def test_both_forms_agree_on_any_draws(self, i, epsilon):
         np.testing.assert_allclose(
-            hockey_stick.from_density(i, epsilon), hockey_stick.tail_integral(i, epsilon), atol=1e-12
+            hockey_stick.from_density(i, epsilon),
+            hockey_stick.tail_integral(i, epsilon),
+            atol=1e-12,
         )
 
     def test_infinite_densities(self):
@@ -199,12 +245,21 @@ class TestFromDensity:
 
 class TestPriorAware:
     def test_golden_values(self):
-        assert hockey_stick.prior_aware(0.5, 1, 1, 0.5, "forward") == pytest.approx(0.00916, abs=5e-6)
-        assert hockey_stick.prior_aware(0.5, 1, 1, 0.5, "reverse") == pytest.approx(0.0799, abs=5e-5)
+        assert hockey_stick.prior_aware(0.5, 1, 1, 0.5, "forward") == pytest.approx(
+            0.00916, abs=5e-6
+        )
+        assert hockey_stick.prior_aware(0.5, 1, 1, 0.5, "reverse") == pytest.approx(
+            0.0799, abs=5e-5
+        )
 
     @given(epsilons, distances, scales, priors)
     def test_forward_vanishes_from_log_one_over_prior(self, extra, distance, scale, prior):
-        assert hockey_stick.prior_aware(np.log(1 / prior) + extra + 1e-9, distance, scale, prior, "forward") == 0
+        assert (
+            hockey_stick.prior_aware(
+                np.log(1 / prior) + extra + 1e-9, distance, scale, prior, "forward"
+            )
+            == 0
+        )
 
     @given(epsilons, distances, scales, priors)
     def test_never_exceeds_the_paper_form(self, epsilon, distance, scale, prior):
@@ -213,20 +268,29 @@ class TestPriorAware:
 
     @given(epsilons, distances, scales, priors)
     def test_direction_both_is_the_larger_of_the_two(self, epsilon, distance, scale, prior):
-        values = [hockey_stick.prior_aware(epsilon, distance, scale, prior, d) for d in ("forward", "reverse", "both")]
+        values = [
+            hockey_stick.prior_aware(epsilon, distance, scale, prior, d)
+            for d in ("forward", "reverse", "both")
+        ]
         assert values[2] == max(values[:2])
 
     @given(st.floats(0, 3), st.floats(0.2, 3), priors)
     def test_exact_on_two_points(self, epsilon, ratio, prior):
         """By quadrature over the mixture itself."""
         y = np.linspace(-12, 12 + ratio, 40_001)
-        given_s, other = stats.norm(ratio, 1).pdf(y), stats.norm(0, 1).pdf(y)
+        given_s = stats.norm(ratio, 1).pdf(y)
+        other = stats.norm(0, 1).pdf(y)
         mixture = prior * given_s + (1 - prior) * other
-        step, gamma = y[1] - y[0], np.exp(epsilon)
+        step = y[1] - y[0]
+        gamma = np.exp(epsilon)
         forward = np.maximum(given_s - gamma * mixture, 0).sum() * step
         reverse = np.maximum(mixture - gamma * given_s, 0).sum() * step
-        assert hockey_stick.prior_aware(epsilon, ratio, 1.0, prior, "forward") == pytest.approx(forward, abs=1e-6)
-        assert hockey_stick.prior_aware(epsilon, ratio, 1.0, prior, "reverse") == pytest.approx(reverse, abs=1e-6)
+        assert hockey_stick.prior_aware(epsilon, ratio, 1.0, prior, "forward") == pytest.approx(
+            forward, abs=1e-6
+        )
+        assert hockey_stick.prior_aware(epsilon, ratio, 1.0, prior, "reverse") == pytest.approx(
+            reverse, abs=1e-6
+        )
 
     @pytest.mark.parametrize("prior", [0.0, 1.0, -0.1, np.nan])
     def test_refuses_a_certain_secret(self, prior):
@@ -248,12 +312,16 @@ class TestSelective:
     @given(epsilons, distances, scales, st.floats(0.01, 1))
     def test_equals_the_plain_bound_when_everybody_is_noised(self, epsilon, distance, scale, share):
         plain = share * hockey_stick.gaussian(np.exp(epsilon), distance, scale)
-        assert hockey_stick.selective(epsilon, distance, scale, share, share) == pytest.approx(float(plain), rel=1e-9)
+        assert hockey_stick.selective(epsilon, distance, scale, share, share) == pytest.approx(
+            float(plain), rel=1e-9
+        )
 
     @given(st.floats(0, 3), distances, st.floats(0.01, 1), st.floats(0.01, 1))
     def test_no_noise_beats_the_membership_term(self, epsilon, distance, p, q):
         floor = max(0.0, p - np.exp(epsilon) * q)
-        assert hockey_stick.selective(epsilon, distance, np.inf, p, q) == pytest.approx(floor, abs=1e-12)
+        assert hockey_stick.selective(epsilon, distance, np.inf, p, q) == pytest.approx(
+            floor, abs=1e-12
+        )
         assert hockey_stick.selective(epsilon, distance, 1.0, p, q) >= floor - 1e-12
 
     def test_a_release_without_hidden_rows_has_divergence_zero(self):

@@ -1,4 +1,6 @@
-"""The laws of docs/limits.md on which statements of the paper fail; the four about releases are in tests/worlds."""
+"""The laws of docs/limits.md on which statements of the paper fail; the four about releases are in
+tests/worlds.
+"""
 
 import math
 from pathlib import Path
@@ -23,8 +25,10 @@ def laws(k):
 class TestTails:
     def test_a_density_that_always_exceeds_epsilon_has_a_small_divergence(self):
         """Given s one outcome is certain, and its i = 0.11 is just above ε = 0.1 (paper, Eq. 5)."""
-        i, epsilon = 0.11, 0.1
-        p, q = np.array([1.0, 0.0]), np.array([math.exp(-i), 1 - math.exp(-i)])
+        i = 0.11
+        epsilon = 0.1
+        p = np.array([1.0, 0.0])
+        q = np.array([math.exp(-i), 1 - math.exp(-i)])
         assert hockey_stick.discrete(p, q, math.exp(epsilon)) == pytest.approx(0.00995, abs=1e-5)
         assert p[p > math.exp(epsilon) * q].sum() == 1.0
 
@@ -34,11 +38,17 @@ class TestTails:
         assert tail <= hockey_stick.discrete(p, q, math.exp(epsilon)) / -math.expm1(-t) + 1e-12
 
     def test_a_constant_meets_the_inequality_that_the_paper_says_must_fail(self):
-        """Pr(i(s; Ỹ) > ε) ≤ Pr(i(s; Y) > ε) for every ε ≥ 0 and s, although KL falls to 0 (paper, Eq. 6–8)."""
-        density = np.array([[math.log(2), -math.inf], [-math.inf, math.log(2)]])  # of Y = S, a fair bit
+        """Pr(i(s; Ỹ) > ε) ≤ Pr(i(s; Y) > ε) for every ε ≥ 0 and s, although KL falls to 0 (paper,
+        Eq. 6–8).
+        """
+        density = np.array(
+            [[math.log(2), -math.inf], [-math.inf, math.log(2)]]
+        )  # of Y = S, a fair bit
         for epsilon in np.linspace(0, 2, 9):
             assert float(epsilon < 0.0) <= (density > epsilon).mean()
-        assert (density < 0).mean() == 0.5, "the difference of the integrals lies below 0, where nothing was assumed"
+        assert (density < 0).mean() == 0.5, (
+            "the difference of the integrals lies below 0, where nothing was assumed"
+        )
 
 
 class TestDonskerVaradhan:
@@ -52,14 +62,19 @@ class TestDonskerVaradhan:
 
 
 class TestSampleSize:
-    ERROR, TRIM, FAILURE = 0.1, 5.0, 0.05
+    ERROR = 0.1
+    TRIM = 5.0
+    FAILURE = 0.05
     RARE = math.exp(-2 * TRIM)  # how often g = M; else it is −M
 
     def missed(self, n):
         """How often log-mean-exp of n draws is off by more than half the error, exactly."""
-        high, low = math.exp(self.TRIM), math.exp(-self.TRIM)
+        high = math.exp(self.TRIM)
+        low = math.exp(-self.TRIM)
         mean = self.RARE * high + (1 - self.RARE) * low
-        least, most = (n * (mean * math.exp(e) - low) / (high - low) for e in (-self.ERROR / 2, self.ERROR / 2))
+        least, most = (
+            n * (mean * math.exp(e) - low) / (high - low) for e in (-self.ERROR / 2, self.ERROR / 2)
+        )
         law = stats.binom(n, self.RARE)
         return law.cdf(math.ceil(least) - 1) + law.sf(math.floor(most))
 
@@ -77,7 +92,9 @@ class TestSampleSize:
 
     @given(laws(5), laws(5), hnp.arrays(float, 5, elements=st.floats(-2, 2)))
     def test_a_good_objective_bounds_an_average_error(self, p, q, g):
-        """Within η of the maximum, the law that g stands for is within √(η/2) in total variation."""
+        """Within η of the maximum, the law that g stands for is within √(η/2) in total
+        variation.
+        """
         tilted = q * np.exp(g)
         tilted /= tilted.sum()
         short = p @ np.log(p / q) - (p @ g - np.log(q @ np.exp(g)))
@@ -95,4 +112,6 @@ def test_no_page_promises_what_fails():
     assert "Thm 5" not in promised
     page = (ROOT / "docs" / "limits.md").read_text()
     failing = page.split("## Statements of the paper that fail")[1].split("\n## ")[0]
-    assert [line.split(".")[0] for line in failing.splitlines() if line[:1].isdigit()] == list("12345678")
+    assert [line.split(".")[0] for line in failing.splitlines() if line[:1].isdigit()] == list(
+        "12345678"
+    )

@@ -1,4 +1,6 @@
-"""Measures of leakage: identities between them on random laws, and laws small enough to compute by hand."""
+"""Measures of leakage: identities between them on random laws, and laws small enough to compute by
+hand.
+"""
 
 from itertools import pairwise
 
@@ -44,7 +46,9 @@ def test_maximal_leakage_is_the_sum_of_the_largest_likelihoods_and_bounds_every_
     assert law.maximal_leakage() == pytest.approx(np.log(given_s.max(axis=0).sum()))
     gain = np.random.default_rng(seed).random((5, len(joint)))
     assert law.g_leakage(gain) <= law.maximal_leakage() + 1e-9
-    assert law.g_leakage(np.diag(1 / law.prior)) == pytest.approx(law.maximal_leakage()), "it is attained"
+    assert law.g_leakage(np.diag(1 / law.prior)) == pytest.approx(law.maximal_leakage()), (
+        "it is attained"
+    )
 
 
 @laws
@@ -63,10 +67,15 @@ def test_the_profile_is_the_divergence_of_the_table(seed):
     joint = _joint(seed)
     epsilon = np.array([0.0, 0.1, 0.7, 2.0])
     forward, reverse = Lifts.of_joint(joint).profile(epsilon)
-    given_s, shown = joint / joint.sum(axis=1, keepdims=True), joint.sum(axis=0)
+    given_s = joint / joint.sum(axis=1, keepdims=True)
+    shown = joint.sum(axis=0)
     for k, gamma in enumerate(np.exp(epsilon)):
-        assert forward[k] == pytest.approx(max(hockey_stick.discrete(row, shown, gamma) for row in given_s))
-        assert reverse[k] == pytest.approx(max(hockey_stick.discrete(shown, row, gamma) for row in given_s))
+        assert forward[k] == pytest.approx(
+            max(hockey_stick.discrete(row, shown, gamma) for row in given_s)
+        )
+        assert reverse[k] == pytest.approx(
+            max(hockey_stick.discrete(shown, row, gamma) for row in given_s)
+        )
 
 
 @laws
@@ -84,7 +93,9 @@ def test_a_pointwise_tail_bounds_the_divergence_by_itself(seed):
 @fast
 def test_alpha_leakage_is_the_fall_of_arimoto_entropy(seed):
     joint = _joint(seed)
-    law, posterior, shown = Lifts.of_joint(joint), joint / joint.sum(axis=0), joint.sum(axis=0)
+    law = Lifts.of_joint(joint)
+    posterior = joint / joint.sum(axis=0)
+    shown = joint.sum(axis=0)
     for alpha in (0.5, 2.0, 5.0):
         with np.errstate(divide="ignore"):
             before = alpha / (1 - alpha) * logsumexp(alpha * np.log(law.prior)) / alpha
@@ -116,7 +127,13 @@ def test_a_bit_that_is_shown_in_three_quarters():
 
 def test_independence_is_zero_by_every_measure():
     law = Lifts.of_joint(np.outer([0.2, 0.8], [0.5, 0.3, 0.2]))
-    found = [law.information(), law.maximal_leakage(), law.sibson(3), law.arimoto(3), law.total_variation()]
+    found = [
+        law.information(),
+        law.maximal_leakage(),
+        law.sibson(3),
+        law.arimoto(3),
+        law.total_variation(),
+    ]
     np.testing.assert_allclose([*found, law.chi_squared(), *law.principal_inertias()], 0, atol=1e-9)
 
 
@@ -125,8 +142,14 @@ def test_independence_is_zero_by_every_measure():
     [
         (lambda: Lifts.of_joint([0.5, 0.5]), "joint must have shape"),
         (lambda: Lifts.of_densities([[np.nan, 0.0]], [0.5, 0.5]), "densities must"),
-        (lambda: Lifts.of_joint(np.full((2, 2), 0.25)).g_leakage(-np.eye(2)), "must gain something"),
-        (lambda: Lifts.of_joint(np.full((2, 2), 0.25)).g_vulnerability(np.eye(3)), "gain must have shape"),
+        (
+            lambda: Lifts.of_joint(np.full((2, 2), 0.25)).g_leakage(-np.eye(2)),
+            "must gain something",
+        ),
+        (
+            lambda: Lifts.of_joint(np.full((2, 2), 0.25)).g_vulnerability(np.eye(3)),
+            "gain must have shape",
+        ),
         (lambda: Lifts.of_joint(np.full((2, 2), 0.25)).sibson(0), "alpha"),
     ],
 )

@@ -27,10 +27,12 @@ def channel(keep, k):
 
 def worst_pair(answers):
     """The joint laws of several answers to two rows that differ everywhere."""
-    p, q = np.ones(1), np.ones(1)
+    p = np.ones(1)
+    q = np.ones(1)
     for keep, k in answers:
         leakage = channel(keep, k)
-        p, q = np.outer(p, leakage[0]).ravel(), np.outer(q, leakage[1]).ravel()
+        p = np.outer(p, leakage[0]).ravel()
+        q = np.outer(q, leakage[1]).ravel()
     return p, q
 
 
@@ -60,7 +62,9 @@ def test_several_responses_against_enumeration(epsilon, answers):
 
 @given(epsilons, st.floats(0.1, 3), several)
 def test_responses_and_noise_against_a_fine_histogram(epsilon, ratio, answers):
-    """Rounding the noised value to cells of 0.01 is post-processing: at or below the bound, and close to it."""
+    """Rounding the noised value to cells of 0.01 is post-processing: at or below the bound, and
+    close to it.
+    """
     edges = np.arange(-9.0, 9.0 + ratio, 0.01)
     there, here = (np.diff(ndtr(edges - mean), prepend=0.0, append=1.0) for mean in (0.0, ratio))
     p, q = worst_pair(answers)
@@ -106,7 +110,9 @@ def test_prior_aware_bounds_every_law(k, secrets, data, keep, epsilon, direction
 def test_prior_aware_is_exact_for_two_points(k, keep, epsilon, prior, direction):
     given_s = channel(keep, k)[:2]
     truth = exact(given_s, np.array([1 - prior, prior]), epsilon, direction, 1)
-    assert response.prior_aware(epsilon, keep, k, prior, direction) == pytest.approx(truth, abs=1e-13)
+    assert response.prior_aware(epsilon, keep, k, prior, direction) == pytest.approx(
+        truth, abs=1e-13
+    )
 
 
 @given(several, epsilons, priors, directions)
@@ -114,14 +120,20 @@ def test_lifted_combinations_are_exact_for_two_points(answers, epsilon, prior, d
     p, q = worst_pair(answers)
     truth = exact(np.stack([q, p]), np.array([1 - prior, prior]), epsilon, direction, 1)
     shares, ks = zip(*answers, strict=True)
-    bound = response.lift(lambda inner: response.pairwise(inner, 0.0, shares, ks), epsilon, prior, direction)
+    bound = response.lift(
+        lambda inner: response.pairwise(inner, 0.0, shares, ks), epsilon, prior, direction
+    )
     assert bound == pytest.approx(truth, abs=1e-11)
 
 
 @given(epsilons, st.floats(0, 5), priors, st.sampled_from(["forward", "reverse", "both"]))
 def test_lift_of_gaussians_is_the_one_of_hockey_stick(epsilon, ratio, prior, direction):
-    bound = response.lift(lambda inner: response.pairwise(inner, ratio, [], []), epsilon, prior, direction)
-    assert bound == pytest.approx(float(hockey_stick.prior_aware(epsilon, ratio, 1.0, prior, direction)), rel=1e-9)
+    bound = response.lift(
+        lambda inner: response.pairwise(inner, ratio, [], []), epsilon, prior, direction
+    )
+    assert bound == pytest.approx(
+        float(hockey_stick.prior_aware(epsilon, ratio, 1.0, prior, direction)), rel=1e-9
+    )
 
 
 @given(
@@ -145,9 +157,13 @@ def test_keep_holds_the_promise_and_wastes_nothing(epsilon, delta, k, prior, dir
 
 
 def test_golden_keeps():
-    assert response.keep_for(np.log(3), 0.0, 2) == pytest.approx(0.5), "Warner: told truly with probability 3/4"
+    assert response.keep_for(np.log(3), 0.0, 2) == pytest.approx(0.5), (
+        "Warner: told truly with probability 3/4"
+    )
     assert response.keep_for(0.0, 0.1, 5) == pytest.approx(0.1)
-    assert response.keep_for(np.log(2), 0.1, 3, prior=0.5, direction="forward") == 1, "nothing can leak"
+    assert response.keep_for(np.log(2), 0.1, 3, prior=0.5, direction="forward") == 1, (
+        "nothing can leak"
+    )
 
 
 def test_too_many_losses_are_rounded_up():
@@ -171,7 +187,9 @@ def test_many_equal_responses_stay_exact():
 
 def test_arguments_broadcast():
     assert response.pairwise(np.zeros((2, 3)), 1.0, [0.1], [2]).shape == (2, 3)
-    bound = response.lift(lambda inner: response.pairwise(inner, 1.0, [0.1], [2]), 0.1, np.array([0.2, 0.8]))
+    bound = response.lift(
+        lambda inner: response.pairwise(inner, 1.0, [0.1], [2]), 0.1, np.array([0.2, 0.8])
+    )
     assert bound.shape == (2,)
 
 

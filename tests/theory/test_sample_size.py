@@ -11,8 +11,14 @@ from lowtide.theory import sample_size
 
 
 def test_the_sample_size_is_the_papers_formula():
-    m, d, size, eta, delta = 3.0, 100, 2.0 * 5.0, 0.1, 0.01
-    bound = 32 * m**2 * (d * math.log(16 * size * math.sqrt(d) / eta) + math.log(2 / delta)) / eta**2
+    m = 3.0
+    d = 100
+    size = 2.0 * 5.0
+    eta = 0.1
+    delta = 0.01
+    bound = (
+        32 * m**2 * (d * math.log(16 * size * math.sqrt(d) / eta) + math.log(2 / delta)) / eta**2
+    )
     n = sample_size.tide(eta, parameters=d, trim=m, lipschitz=2.0, radius=5.0, delta=delta)
     assert n - 1 <= bound < n
 

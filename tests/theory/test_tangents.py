@@ -6,7 +6,8 @@ import pytest
 from lowtide.theory.measures import Lifts
 from lowtide.theory.tangents import Tangents, inertias
 
-CLASSES, OUTCOMES = 3, 7
+CLASSES = 3
+OUTCOMES = 7
 COSTS = np.array([[3.0, 0.0, 1.0], [0.0, 2.0, 1.0], [1.0, 1.0, 1.5]])
 
 
@@ -15,9 +16,12 @@ def expected(tangent, weights):
 
 
 def bounds(q, joint):
-    """Every measure as its tangents give it, in the mean over a law (|S|, outcomes), for beliefs (outcomes, |S|)."""
+    """Every measure as its tangents give it, in the mean over a law (|S|, outcomes), for beliefs
+    (outcomes, |S|).
+    """
     codes, places = np.divmod(np.arange(joint.size), joint.shape[1])
-    weights, prior = joint.ravel(), joint.sum(axis=1)
+    weights = joint.ravel()
+    prior = joint.sum(axis=1)
     answers = Tangents(q[places], prior, codes)
     found = {
         "information": expected(answers.information(), weights),
@@ -61,7 +65,8 @@ def law(request):
 
 def test_the_posterior_gives_every_measure_exactly(law):
     joint, _ = law
-    truth, found = exact(joint), bounds((joint / joint.sum(axis=0)).T, joint)
+    truth = exact(joint)
+    found = bounds((joint / joint.sum(axis=0)).T, joint)
     assert found.keys() == truth.keys()
     for name, value in truth.items():
         assert found[name] == pytest.approx(value, abs=1e-9), name

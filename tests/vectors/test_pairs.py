@@ -9,9 +9,29 @@ from sklearn.covariance import ledoit_wolf
 
 from lowtide import worlds
 from lowtide.splits import others, random_folds
-from lowtide.vectors.columns import Gain, Hermite, Normaliser, Parts, Sum, Zero, gains, gains_of, normaliser, orders
-from lowtide.vectors.copula import Copula, CopulaRecipe, Entrywise, Shrunk, Spectral, Whitened, choose_recipe, whitener
-from lowtide.vectors.pairwise import (
+from vectors.columns import (
+    Gain,
+    Hermite,
+    Normaliser,
+    Parts,
+    Sum,
+    Zero,
+    gains,
+    gains_of,
+    normaliser,
+    orders,
+)
+from vectors.copula import (
+    Copula,
+    CopulaRecipe,
+    Entrywise,
+    Shrunk,
+    Spectral,
+    Whitened,
+    choose_recipe,
+    whitener,
+)
+from vectors.pairwise import (
     PairLogistic,
     Pairwise,
     PairwiseSettings,
@@ -21,7 +41,7 @@ from lowtide.vectors.pairwise import (
     descend,
     p_value,
 )
-from lowtide.vectors.residual import Nets, Residual, ResidualSettings, fit_residual
+from vectors.residual import Nets, Residual, ResidualSettings, fit_residual
 
 
 @pytest.fixture
@@ -39,12 +59,16 @@ class TestHermite:
         z = np.linspace(-3, 3, 50)[:, None]
         basis = Hermite(4, np.zeros(4), np.ones(4))(z)
         for k in range(5):
-            np.testing.assert_allclose(basis[:, k], eval_hermitenorm(k, z[:, 0]) / np.sqrt(gamma(k + 1)), atol=1e-12)
+            np.testing.assert_allclose(
+                basis[:, k], eval_hermitenorm(k, z[:, 0]) / np.sqrt(gamma(k + 1)), atol=1e-12
+            )
 
     def test_orthonormal_under_the_normal_law(self):
         z = quantiles(20_000)[:, None]
         raw = Hermite(2, np.zeros(2), np.ones(2))(z)
-        np.testing.assert_allclose(raw.T @ raw / len(z), np.eye(3), atol=0.03)  # flat beyond the reach of 3.5
+        np.testing.assert_allclose(
+            raw.T @ raw / len(z), np.eye(3), atol=0.03
+        )  # flat beyond the reach of 3.5
         fitted = Hermite.fit(z, 2)(z)
         np.testing.assert_allclose(fitted.T @ fitted / len(z), np.eye(3), atol=1e-6)
 
@@ -129,15 +153,22 @@ class TestSeparable:
         np.testing.assert_allclose(parts.permuted(order), table[np.arange(7), order])
 
     def test_sums(self, rng):
-        s, x = rng.standard_normal((5, 2)), rng.standard_normal((6, 3))
-        critic = CopulaRecipe(True, Shrunk()).fit(rng.standard_normal((50, 2)), rng.standard_normal((50, 3)))
+        s = rng.standard_normal((5, 2))
+        x = rng.standard_normal((6, 3))
+        critic = CopulaRecipe(True, Shrunk()).fit(
+            rng.standard_normal((50, 2)), rng.standard_normal((50, 3))
+        )
         copula = Copula(np.eye(2), np.eye(3)[:, :2], np.array([0.5, 0.2]))
         both = Sum(copula, Sum(Zero(), critic)).parts(s, x).all_pairs()
-        np.testing.assert_allclose(both, copula.parts(s, x).all_pairs() + critic.parts(s, x).all_pairs())
+        np.testing.assert_allclose(
+            both, copula.parts(s, x).all_pairs() + critic.parts(s, x).all_pairs()
+        )
         np.testing.assert_array_equal(Zero().parts(s, x).all_pairs(), np.zeros((5, 6)))
 
     def test_orders_are_permutations(self, rng):
-        np.testing.assert_array_equal(np.sort(orders(9, 5, rng), axis=1), np.tile(np.arange(9), (5, 1)))
+        np.testing.assert_array_equal(
+            np.sort(orders(9, 5, rng), axis=1), np.tile(np.arange(9), (5, 1))
+        )
 
 
 class TestCopula:
@@ -149,7 +180,9 @@ class TestCopula:
         signs = np.eye(d) * np.sign(rho)
         plain, turned = (Copula(signs, right, np.full(d, abs(rho))) for right in (np.eye(d), turn))
         np.testing.assert_allclose(plain.parts(s, x).paired(), world.density(x, s), atol=1e-9)
-        np.testing.assert_allclose(turned.parts(s, x @ turn.T).paired(), world.density(x, s), atol=1e-9)
+        np.testing.assert_allclose(
+            turned.parts(s, x @ turn.T).paired(), world.density(x, s), atol=1e-9
+        )
 
     def test_whitening(self, rng):
         z = rng.standard_normal((400, 3)) @ rng.standard_normal((3, 3))
@@ -172,7 +205,8 @@ class TestCopula:
             assert isinstance(CopulaRecipe(True, Entrywise(5.0)).fit(s, x), Zero)
             noise = Whitened.of(s, x, False).cross
             left.append(np.sum(Spectral()(noise, 1000) ** 2) / np.sum(noise**2))
-        # The largest singular value straddles the edge of the bulk: mostly 0, and little when it is not.
+        # The largest singular value straddles the edge of the bulk: mostly 0, and little when it is
+        # not.
         assert np.median(left) == 0.0
         assert max(left) < 0.1
 
@@ -189,7 +223,8 @@ class TestCopula:
         s, x = rng.standard_normal((2, 1500, 8))
         aligned = 0.5 * s + x
         turned = aligned @ np.linalg.qr(rng.standard_normal((8, 8)))[0]
-        recipe, dense = choose_recipe(s, aligned, parts), choose_recipe(s, turned, parts)
+        recipe = choose_recipe(s, aligned, parts)
+        dense = choose_recipe(s, turned, parts)
         assert isinstance(recipe.denoise, Entrywise)
         assert recipe.shrunk
         assert not (isinstance(dense.denoise, Entrywise) and dense.shrunk)
@@ -211,8 +246,10 @@ class TestScore:
             assert Gain.of(gains_of(critic.parts(s, x))).mean < best.mean
 
     def test_averaging_over_columns_keeps_the_mean(self, rng):
-        joint, product = rng.standard_normal(16), rng.standard_normal((16, 16))
-        plain, both = gains(joint, product), gains(joint, product, symmetric=True)
+        joint = rng.standard_normal(16)
+        product = rng.standard_normal((16, 16))
+        plain = gains(joint, product)
+        both = gains(joint, product, symmetric=True)
         assert plain.mean() == pytest.approx(both.mean())
         assert not np.allclose(plain, both)
 
@@ -275,7 +312,10 @@ class TestPairwise:
 
     def test_descent_reaches_the_optimum(self, problem):
         referee = minimize(
-            lambda w: (self.loss(problem, w.reshape(3, 3)), problem.gradient(w.reshape(3, 3)).ravel()),
+            lambda w: (
+                self.loss(problem, w.reshape(3, 3)),
+                problem.gradient(w.reshape(3, 3)).ravel(),
+            ),
             np.zeros(9),
             jac=True,
             tol=1e-10,
@@ -298,10 +338,14 @@ class TestPairwise:
         assert PenaltyPath(problem).step(0.5 * problem.ceiling())[1, 1] > 0
 
     def test_pieces_equal_the_bilinear_form(self, rng):
-        s, x = rng.standard_normal((30, 2)), rng.standard_normal((30, 1))
-        phi, psi = Hermite.fit(s, 2), Hermite.fit(x, 2)
+        s = rng.standard_normal((30, 2))
+        x = rng.standard_normal((30, 1))
+        phi = Hermite.fit(s, 2)
+        psi = Hermite.fit(x, 2)
         w = np.where(rng.random((5, 3)) < 0.4, rng.standard_normal((5, 3)), 0.0)
-        np.testing.assert_allclose(Pairwise(phi, psi, w).parts(s, x).all_pairs(), phi(s) @ w @ psi(x).T, atol=1e-12)
+        np.testing.assert_allclose(
+            Pairwise(phi, psi, w).parts(s, x).all_pairs(), phi(s) @ w @ psi(x).T, atol=1e-12
+        )
 
     def test_correction_is_found_where_there_is_one_and_only_there(self, rng):
         s, noise = rng.standard_normal((2, 800, 1))
@@ -318,7 +362,8 @@ class TestPairwise:
 class TestResidual:
     def test_networks_start_at_zero_and_forget_pruned_inputs(self, rng):
         nets = Nets(2, 3, 8, 0.5, torch.Generator().manual_seed(0))
-        s, x = rng.standard_normal((10, 1)), rng.standard_normal((10, 2))
+        s = rng.standard_normal((10, 1))
+        x = rng.standard_normal((10, 2))
         np.testing.assert_array_equal(Residual(nets)(s, x), 0.0)
         nets.prune(1e3)
         assert not nets.alive.any()
@@ -327,7 +372,8 @@ class TestResidual:
         assert np.ptp(Residual(nets)(s, x)) < 1e-6
 
     def test_networks_learn_what_no_pair_of_columns_shows(self, rng):
-        s, x = rng.standard_normal((700, 1)), rng.standard_normal((700, 2))
+        s = rng.standard_normal((700, 1))
+        x = rng.standard_normal((700, 2))
         x[:, 1] = 0.3 * x[:, 1] + s[:, 0] * x[:, 0]
         z = Normaliser.fit(x)(x)
         base, found, gain = fit_residual([Zero()], s, z, ResidualSettings(epochs=40, members=3), 0)

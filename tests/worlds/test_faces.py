@@ -18,7 +18,10 @@ def test_any_patches_against_the_mixture_written_out(world):
     x, _ = world.sample(5, seed=0)
     mask = np.random.default_rng(0).random(16) < 0.4
     seen = world.features.columns(mask)
-    fits = np.stack([stats.norm(p[seen], world.noise).logpdf(x[:, seen]).sum(axis=1) for p in world.drawn], axis=1)
+    fits = np.stack(
+        [stats.norm(p[seen], world.noise).logpdf(x[:, seen]).sum(axis=1) for p in world.drawn],
+        axis=1,
+    )
     laws = np.array([[_given(look, s) for look in world.looks] for s in (0, 1)])
     laws /= laws.sum(axis=1, keepdims=True)
     top = fits.max(axis=1, keepdims=True)
@@ -44,7 +47,9 @@ def test_the_smile_is_in_the_mouth_and_weakly_elsewhere(world):
     def information(mask):
         return world.observed(x, mask)[np.arange(len(s)), s].mean()
 
-    whole, inside, outside = information(np.ones(16, dtype=bool)), information(mouth), information(~mouth)
+    whole = information(np.ones(16, dtype=bool))
+    inside = information(mouth)
+    outside = information(~mouth)
     assert 0 < outside < 0.35 * whole
     assert inside > 0.7 * whole
 
@@ -67,7 +72,10 @@ def test_images_are_images(world):
 def test_a_mouth_changes_its_box_alone(size):
     top, left, bottom, right = mouth_box(size)
     for pose in range(3):
-        faces = [draw(Look(1, 1, 2, 1, pose, 1, mouth), Canvas(size)) for mouth in range(CHOICES["mouth"])]
+        faces = [
+            draw(Look(1, 1, 2, 1, pose, 1, mouth), Canvas(size))
+            for mouth in range(CHOICES["mouth"])
+        ]
         changed = np.ptp(faces, axis=0).max(axis=-1) > 0
         assert changed.any()
         changed[top:bottom, left:right] = False

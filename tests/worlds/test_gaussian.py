@@ -23,7 +23,9 @@ class TestPair:
         prefixes = world.prefixes(x, s)
         assert prefixes.shape == (30, 5)
         np.testing.assert_allclose(prefixes[:, -1], world.density(x, s), atol=1e-12)
-        np.testing.assert_allclose(prefixes[:, 2], world.observed(x, np.arange(4) < 2, s), atol=1e-12)
+        np.testing.assert_allclose(
+            prefixes[:, 2], world.observed(x, np.arange(4) < 2, s), atol=1e-12
+        )
 
     @pytest.mark.parametrize(("d", "rho"), [(1, 0.5), (10, 0.2), (2, 0.0)])
     def test_information_is_the_mean_density(self, d, rho):
@@ -53,16 +55,23 @@ class TestShifted:
         for seen in ([0, 2], [1, 2, 3], [3]):
             covariance = world.covariance[np.ix_(seen, seen)]
             likelihood = np.stack(
-                [stats.multivariate_normal(mean[seen], covariance).logpdf(x[:, seen]) for mean in world.means],
+                [
+                    stats.multivariate_normal(mean[seen], covariance).logpdf(x[:, seen])
+                    for mean in world.means
+                ],
                 axis=1,
             )
             truth = likelihood - np.log(np.exp(likelihood) @ world.prior)[:, None]
-            np.testing.assert_allclose(world.observed(x, np.isin(np.arange(4), seen)), truth, atol=1e-9)
+            np.testing.assert_allclose(
+                world.observed(x, np.isin(np.arange(4), seen)), truth, atol=1e-9
+            )
 
     def test_an_unshifted_coordinate_alone_has_density_zero(self):
         world = worlds.shifted_gaussian(2, dimension=3, moved=1)
         x, _ = world.sample(20, seed=0)
-        np.testing.assert_allclose(world.observed(x, np.array([False, True, True])), 0.0, atol=1e-12)
+        np.testing.assert_allclose(
+            world.observed(x, np.array([False, True, True])), 0.0, atol=1e-12
+        )
         assert np.abs(world.observed(x, np.array([True, False, False]))).max() > 0.1
 
     def test_correlated_copies_add_little(self):

@@ -13,7 +13,9 @@ WORLDS = {
     "redundant_bit": lambda: worlds.redundant_bit(3, flip=0.2),
     "rare_value": lambda: worlds.rare_value(0.1),
     "two_points": lambda: worlds.two_points(0.3),
-    "shifted_gaussian": lambda: worlds.shifted_gaussian(3, 0.5, dimension=4, moved=2, prior=[0.2, 0.3, 0.5]),
+    "shifted_gaussian": lambda: worlds.shifted_gaussian(
+        3, 0.5, dimension=4, moved=2, prior=[0.2, 0.3, 0.5]
+    ),
     "gaussian_xor": lambda: worlds.gaussian_xor(4),
     "naive_bayes_text": lambda: worlds.naive_bayes_text(300, 2, prior=[0.3, 0.7]),
     "naive_bayes_text_3": lambda: worlds.naive_bayes_text(200, 3),
@@ -69,7 +71,8 @@ def test_chain_rule(world, batch):
 
 def test_prefixes_are_observations_of_the_first_features(world, batch):
     m = len(world.features)
-    x, prefixes = batch.x[:40], world.prefixes(batch.x[:40])
+    x = batch.x[:40]
+    prefixes = world.prefixes(batch.x[:40])
     for j in {0, 1, m // 2, m}:
         np.testing.assert_allclose(world.observed(x, np.arange(m) < j), prefixes[:, j], atol=1e-8)
 
@@ -121,7 +124,11 @@ def test_the_lower_tail_has_no_bound():
 
 def test_refuses_rows_of_the_wrong_shape(world):
     columns = len(world.features.groups)
-    wrong = sparse.csr_array((2, columns + 1)) if "Text" in type(world).__name__ else np.zeros((2, columns + 1))
+    wrong = (
+        sparse.csr_array((2, columns + 1))
+        if "Text" in type(world).__name__
+        else np.zeros((2, columns + 1))
+    )
     with pytest.raises(LowtideError, match=str(columns)):
         world.density(wrong)
 

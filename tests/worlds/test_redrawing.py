@@ -1,4 +1,6 @@
-"""The theorem of redraw on laws that can be enumerated: exact densities release nothing, and a budget is kept."""
+"""The theorem of redraw on laws that can be enumerated: exact densities release nothing, and a
+budget is kept.
+"""
 
 from itertools import product
 
@@ -8,13 +10,15 @@ import pytest
 from lowtide.theory import redraw as theory
 from lowtide.worlds import EnumerableWorld
 from lowtide.worlds.base import parity, rare_value, redundant_bit, two_points, xor
-from lowtide.worlds.redrawing import redraw
+from redrawn_laws import redraw
 
 
 def random_world(seed, classes=3):
     rng = np.random.default_rng(seed)
     atoms = np.array(list(product(range(3), range(2), range(3))), dtype=float)
-    return EnumerableWorld(atoms, rng.dirichlet(np.full(classes * len(atoms), 0.5)).reshape(classes, -1))
+    return EnumerableWorld(
+        atoms, rng.dirichlet(np.full(classes * len(atoms), 0.5)).reshape(classes, -1)
+    )
 
 
 WORLDS = {
@@ -43,7 +47,9 @@ def test_each_step_changes_as_many_values_as_the_total_variation(world):
     found = redraw(world)
     np.testing.assert_allclose(found.changed, found.expected, atol=1e-12)
     first = world.atoms[:, 0]
-    laws = np.stack([(world.joint * (first == value)).sum(axis=1) for value in np.unique(first)], axis=1)
+    laws = np.stack(
+        [(world.joint * (first == value)).sum(axis=1) for value in np.unique(first)], axis=1
+    )
     laws = laws / world.prior[:, None]
     distance = 0.5 * np.abs(laws - world.prior @ laws).sum(axis=1)
     assert found.changed[0] == pytest.approx(world.prior @ distance)
@@ -55,7 +61,9 @@ def test_no_row_tells_more_than_the_budget(world, epsilon):
     rarest = world.prior.min()
     width = theory.half_width(epsilon, rarest)
     found = redraw(world, width=width)
-    limits = (-np.inf, np.log(1 / rarest)) if np.isinf(width) else theory.density_limits(width, rarest)
+    limits = (
+        (-np.inf, np.log(1 / rarest)) if np.isinf(width) else theory.density_limits(width, rarest)
+    )
     densities = found.densities()
     assert limits[0] - 1e-9 <= densities.min() <= densities.max() <= limits[1] + 1e-9
     if np.isfinite(width):
@@ -72,8 +80,11 @@ def test_a_larger_budget_changes_fewer_values():
 
 def test_a_cap_without_a_floor_does_not_keep_a_budget():
     """A value that one class never shows betrays the other, however rarely that other keeps it."""
-    own, other, prior = np.array([0.2, 0.4, 0.4]), np.array([0.0, 0.5, 0.5]), 0.5
-    pooled, epsilon = prior * own + prior * other, np.log(1.5)
+    own = np.array([0.2, 0.4, 0.4])
+    other = np.array([0.0, 0.5, 0.5])
+    prior = 0.5
+    pooled = prior * own + prior * other
+    epsilon = np.log(1.5)
     kept = np.minimum(own, np.exp(epsilon) * pooled)
     moved = 1 - kept.sum()
     capped = kept + moved * np.maximum(pooled - own, 0) / np.maximum(pooled - own, 0).sum()

@@ -14,7 +14,9 @@ GRID = np.array([[a, b, c] for a in (0.0, 1.0) for b in (0.0, 1.0) for c in (0.0
 
 @st.composite
 def random_worlds(draw):
-    weights = draw(hnp.arrays(float, (3, 12), elements=st.floats(0, 1)))
+    # Numbers below the normal ones have hardly a digit, and brute force rounds them otherwise.
+    ordinary = st.floats(0, 1, allow_subnormal=False)
+    weights = draw(hnp.arrays(float, (3, 12), elements=ordinary))
     weights[:, 0] += 0.1
     return EnumerableWorld(GRID, weights / weights.sum())
 
@@ -27,14 +29,17 @@ def test_observed_against_brute_force(world, mask):
         same = (world.atoms[:, mask] == values[mask]).all(axis=1)
         mass = world.joint[:, same].sum(axis=1)
         with np.errstate(divide="ignore"):
-            np.testing.assert_allclose(ours[row], np.log(mass / mass.sum() / world.prior), atol=1e-9)
+            expected = np.log(mass / mass.sum() / world.prior)
+        np.testing.assert_allclose(ours[row], expected, atol=1e-9)
 
 
 @given(random_worlds())
 def test_information_against_brute_force(world):
     density = world.observed(world.atoms[world.joint.sum(axis=0) > 0], np.ones(3, dtype=bool))
     joint = world.joint[:, world.joint.sum(axis=0) > 0]
-    assert world.information() == pytest.approx(np.where(joint > 0, joint * np.where(joint > 0, density.T, 0), 0).sum())
+    assert world.information() == pytest.approx(
+        np.where(joint > 0, joint * np.where(joint > 0, density.T, 0), 0).sum()
+    )
 
 
 def test_information_is_finite_where_probabilities_underflow():
@@ -46,8 +51,11 @@ def test_information_is_finite_where_probabilities_underflow():
 def test_an_invertible_map_of_a_feature_changes_nothing(world):
     mapped = world.atoms.copy()
     mapped[:, 2] = np.exp(3 - mapped[:, 2])
-    x, other = world.sample(50, seed=0).x, EnumerableWorld(mapped, world.joint).sample(50, seed=0).x
-    np.testing.assert_array_equal(world.prefixes(x), EnumerableWorld(mapped, world.joint).prefixes(other))
+    x = world.sample(50, seed=0).x
+    other = EnumerableWorld(mapped, world.joint).sample(50, seed=0).x
+    np.testing.assert_array_equal(
+        world.prefixes(x), EnumerableWorld(mapped, world.joint).prefixes(other)
+    )
 
 
 def test_one_half_of_xor_has_density_zero():
@@ -59,7 +67,9 @@ def test_parity_needs_every_bit():
     world = parity(5)
     assert world.information() == pytest.approx(np.log(2))
     for missing in range(5):
-        np.testing.assert_allclose(world.observed(world.atoms, np.arange(5) != missing), 0.0, atol=1e-12)
+        np.testing.assert_allclose(
+            world.observed(world.atoms, np.arange(5) != missing), 0.0, atol=1e-12
+        )
 
 
 def test_copies_of_a_bit_add_nothing():

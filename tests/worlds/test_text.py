@@ -17,7 +17,10 @@ def test_any_set_of_terms_against_poisson_laws(world):
     x, _ = world.sample(20, seed=0)
     mask = np.random.default_rng(1).random(500) < 0.3
     likelihood = np.stack(
-        [stats.poisson(world.length * law[mask]).logpmf(x.toarray()[:, mask]).sum(axis=1) for law in world.frequencies],
+        [
+            stats.poisson(world.length * law[mask]).logpmf(x.toarray()[:, mask]).sum(axis=1)
+            for law in world.frequencies
+        ],
         axis=1,
     )
     truth = likelihood - np.log(np.exp(likelihood) @ world.prior)[:, None]

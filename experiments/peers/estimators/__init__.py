@@ -1,4 +1,6 @@
-"""Known estimators of the information density, under one interface: what TIDE is measured against."""
+"""Known estimators of the information density, under one interface: what TIDE is measured
+against.
+"""
 
 from peers.estimators.base import Baseline
 from peers.estimators.classifier import Classifier

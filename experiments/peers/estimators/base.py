@@ -1,7 +1,9 @@
-"""What the baselines share: reading rows and secrets, trimming, and the held-out estimate with its interval.
+"""What the baselines share: reading rows and secrets, trimming, and the held-out estimate with its
+interval.
 
-A baseline only says how it learns and how it answers, once for a finite secret and once for pairs of a row and a
-vector-valued secret. The checks, the order of the classes and the trimming are written here.
+A baseline only says how it learns and how it answers, once for a finite secret and once for pairs
+of a row and a vector-valued secret. The checks, the order of the classes and the trimming are
+written here.
 """
 
 from __future__ import annotations
@@ -18,24 +20,27 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from lowtide.checks import LowtideError, one_of, within
-from lowtide.density.objectives import mean_with_interval
+from lowtide.estimate.objectives import mean_with_interval
 from lowtide.interface import Estimate
 from lowtide.labels import Classes, Label, is_vector, read_classes
 from lowtide.tables.encoder import read_rows
 from lowtide.types import Floats, Labels
-from lowtide.vectors.columns import read_vector
+from vectors.columns import read_vector
 
 SecretKind = Literal["auto", "classes", "vector"]
 Table = Any
 """(n, columns) numbers: an array, nested lists, a data frame of numbers or a tensor."""
 
-_CHUNK_ENTRIES = 4_000_000  # of a (rows, training rows) block: 32 MB, so memory does not grow with the questions
+_CHUNK_ENTRIES = (
+    4_000_000  # of a (rows, training rows) block: 32 MB, so memory does not grow with the questions
+)
 
 
 class Baseline(BaseEstimator, ABC):  # type: ignore[misc, unused-ignore]
     """An estimator of the information density i(s; x), in nats.
 
-    Subclasses store their parameters, `trim` and `secret` among them, and implement the four abstract methods.
+    Subclasses store their parameters, `trim` and `secret` among them, and implement the four
+    abstract methods.
 
     Attributes:
         secret_: the classes of a finite secret and their prior; `None` for a vector-valued one.
@@ -96,18 +101,20 @@ class Baseline(BaseEstimator, ABC):  # type: ignore[misc, unused-ignore]
         if self.secret_ is not None:
             if S is not None:
                 raise LowtideError(
-                    f"the secret has {len(self.secret_.labels)} classes, so density(X) answers about all of them; "
-                    "call it without S and pick the column"
+                    f"the secret has {len(self.secret_.labels)} classes, so density(X) answers"
+                    " about all of them; call it without S and pick the column"
                 )
             return self._trimmed(self._density_of_classes(rows))
         if S is None:
             raise LowtideError(
-                "the secret is vector-valued, so a density belongs to a pair; call density(X, S) with a secret per row"
+                "the secret is vector-valued, so a density belongs to a pair; call density(X, S)"
+                " with a secret per row"
             )
         return self._trimmed(self._density_of_pairs(rows, self._read_pairs(S, rows)))
 
     def information(self, X: Table, s: ArrayLike, level: float = 0.95) -> Estimate:  # noqa: N803
-        """The mean density at the true secrets of held-out rows, an estimate of I(S; X), with its interval.
+        """The mean density at the true secrets of held-out rows, an estimate of I(S; X), with its
+        interval.
 
         Args:
             X: (n, columns) rows that were not there in training.
@@ -150,10 +157,11 @@ class Baseline(BaseEstimator, ABC):  # type: ignore[misc, unused-ignore]
         rows = read_rows(x)
         if not first and rows.shape[1] != self.n_features_in_:
             raise LowtideError(
-                f"X has {rows.shape[1]} features, but {type(self).__name__} is expecting {self.n_features_in_} "
-                "features as input; give the columns of the training rows"
+                f"X has {rows.shape[1]} features, but {type(self).__name__} is expecting"
+                f" {self.n_features_in_} features as input; give the columns of the training rows"
             )
-        try:  # The names of a data frame's columns: swapped columns would give wrong answers quietly.
+        # The names of a data frame's columns: swapped columns would give wrong answers quietly.
+        try:
             validate_data(self, x, reset=first, skip_check_array=True)
         except ValueError as error:
             raise LowtideError(str(error)) from error
@@ -164,8 +172,8 @@ class Baseline(BaseEstimator, ABC):  # type: ignore[misc, unused-ignore]
         _same_length(rows, secrets)
         if secrets.shape[1] != self.n_secret_columns_:
             raise LowtideError(
-                f"S has {secrets.shape[1]} columns, but {type(self).__name__} was fitted on a secret of "
-                f"{self.n_secret_columns_}; give the same columns"
+                f"S has {secrets.shape[1]} columns, but {type(self).__name__} was fitted on a"
+                f" secret of {self.n_secret_columns_}; give the same columns"
             )
         return secrets
 
@@ -175,7 +183,8 @@ class Baseline(BaseEstimator, ABC):  # type: ignore[misc, unused-ignore]
 
 @dataclass(frozen=True, eq=False)
 class Scaler:
-    """Columns brought to mean 0 and deviation 1, so that one distance serves all; columns constant in training to 0.
+    """Columns brought to mean 0 and deviation 1, so that one distance serves all; columns constant
+    in training to 0.
 
     Attributes:
         mean: (columns,).
@@ -189,8 +198,12 @@ class Scaler:
     def of(cls, rows: Floats) -> Scaler:
         """Learn from (n, columns) rows."""
         deviation = rows.std(axis=0)
-        varies = deviation > 1e-9 * np.abs(rows).max(axis=0)  # the mean of a constant is off by rounding
-        return cls(rows.mean(axis=0), np.divide(1.0, deviation, out=np.zeros_like(deviation), where=varies))
+        varies = deviation > 1e-9 * np.abs(rows).max(
+            axis=0
+        )  # the mean of a constant is off by rounding
+        return cls(
+            rows.mean(axis=0), np.divide(1.0, deviation, out=np.zeros_like(deviation), where=varies)
+        )
 
     def __call__(self, rows: Floats) -> Floats:
         """Scale (n, columns) rows."""
@@ -204,18 +217,26 @@ def squared_distances(rows: Floats, others: Floats) -> Floats:
 
 
 def in_chunks(answer: Callable[[Floats], Floats], rows: Floats, width: int) -> Floats:
-    """Answer about (n, columns) rows in blocks so small that (block, width) floats stay in bounds."""
+    """Answer about (n, columns) rows in blocks so small that (block, width) floats stay in
+    bounds.
+    """
     step = max(1, _CHUNK_ENTRIES // max(1, width))
-    return np.concatenate([answer(rows[start : start + step]) for start in range(0, len(rows), step)])
+    return np.concatenate(
+        [answer(rows[start : start + step]) for start in range(0, len(rows), step)]
+    )
 
 
 def _same_length(rows: NDArray[Any], secrets: NDArray[Any]) -> None:
     if len(rows) != len(secrets):
-        raise LowtideError(f"X has {len(rows)} rows and s has {len(secrets)}; give one secret per row")
+        raise LowtideError(
+            f"X has {len(rows)} rows and s has {len(secrets)}; give one secret per row"
+        )
 
 
 def _as_array(labels: tuple[Label, ...]) -> NDArray[Any]:
-    """Labels as an array that keeps them apart: NumPy would turn a mix of numbers and texts into texts."""
+    """Labels as an array that keeps them apart: NumPy would turn a mix of numbers and texts into
+    texts.
+    """
     if len({type(label) for label in labels}) == 1:
         return np.array(labels)
     array = np.empty(len(labels), dtype=object)

@@ -1,8 +1,9 @@
 """A calibrated scikit-learn classifier, read as a density.
 
-For a finite secret, log p(s | x) − log p(s). For a vector-valued one, a classifier tells joint pairs from pairs drawn
-independently, and its log-odds less those of the two samples is log p(x, s) / p(x)p(s). Every model is calibrated on
-a fold of rows it has not seen, and the models of all folds are averaged.
+For a finite secret, log p(s | x) − log p(s). For a vector-valued one, a classifier tells joint
+pairs from pairs drawn independently, and its log-odds less those of the two samples is log p(x, s)
+/ p(x)p(s). Every model is calibrated on a fold of rows it has not seen, and the models of all folds
+are averaged.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ class Classifier(Baseline):
     """Log-probabilities of a calibrated classifier, less the prior's.
 
     Args:
-        estimator: a scikit-learn classifier; gradient-boosted trees by default. It is calibrated in any case.
+        estimator: a scikit-learn classifier; gradient-boosted trees by default. It is calibrated in
+            any case.
         calibration: how scores become probabilities, a `method` of `CalibratedClassifierCV`.
         folds: folds of the calibration; fewer when a class has fewer rows.
         shuffles: independent pairs per joint pair, for a vector-valued secret.
@@ -62,8 +64,8 @@ class Classifier(Baseline):
     def _check_parameters(self) -> None:
         if self.estimator is not None and not hasattr(self.estimator, "fit"):
             raise LowtideError(
-                f"estimator must be a scikit-learn classifier, got {type(self.estimator).__name__}; "
-                "give an object with fit and predict_proba"
+                f"estimator must be a scikit-learn classifier, got {type(self.estimator).__name__};"
+                " give an object with fit and predict_proba"
             )
         one_of("calibration", self.calibration, ("sigmoid", "isotonic", "temperature"))
         count("folds", self.folds, 2)
@@ -81,15 +83,21 @@ class Classifier(Baseline):
 
     def _fit_pairs(self, rows: Floats, secrets: Floats) -> None:
         rng = np.random.default_rng(self.random_state)
-        n, folds = len(rows), min(self.folds, len(rows) // 2)
+        n = len(rows)
+        folds = min(self.folds, len(rows) // 2)
         if folds < 2:
-            raise LowtideError(f"X has {n} rows; a classifier of pairs needs at least 4, two in each of two folds")
+            raise LowtideError(
+                f"X has {n} rows; a classifier of pairs needs at least 4, two in each of two folds"
+            )
         fold_of = fold_numbers(n, folds, rng)
         x, s = _draw_partners(fold_of, self.shuffles, rng)
         pairs = np.vstack([np.hstack([rows, secrets]), np.hstack([rows[x], secrets[s]])])
         joint = (np.arange(len(pairs)) < n).astype(np.intp)
         fold_of = np.concatenate([fold_of, fold_of[x]])
-        splits = [(np.flatnonzero(fold_of != fold), np.flatnonzero(fold_of == fold)) for fold in range(folds)]
+        splits = [
+            (np.flatnonzero(fold_of != fold), np.flatnonzero(fold_of == fold))
+            for fold in range(folds)
+        ]
         self.model_ = self._calibrated(pairs, joint, splits)
 
     def _density_of_pairs(self, rows: Floats, secrets: Floats) -> Floats:
@@ -106,18 +114,23 @@ class Classifier(Baseline):
 
 
 def _trees(seed: int) -> HistGradientBoostingClassifier:
-    """Smaller and slower trees than scikit-learn's default ones, which erred more on our worlds, calibrated alike."""
+    """Smaller and slower trees than scikit-learn's default ones, which erred more on our worlds,
+    calibrated alike.
+    """
     return HistGradientBoostingClassifier(
         learning_rate=0.05, max_iter=100, max_leaf_nodes=8, min_samples_leaf=40, random_state=seed
     )
 
 
-def _draw_partners(fold_of: Labels, shuffles: int, rng: np.random.Generator) -> tuple[Labels, Labels]:
-    """Positions of the rows and of the secrets of product pairs, `shuffles` per row, each pair within one fold.
+def _draw_partners(
+    fold_of: Labels, shuffles: int, rng: np.random.Generator
+) -> tuple[Labels, Labels]:
+    """Positions of the rows and of the secrets of product pairs, `shuffles` per row, each pair
+    within one fold.
 
-    Within a fold, so that nothing a model was trained on is calibrated on. Drawn with replacement, since a permutation
-    puts every value of x and of s equally often into both classes: then no first split of a tree gains anything,
-    and greedy trees never grow, whatever the law.
+    Within a fold, so that nothing a model was trained on is calibrated on. Drawn with replacement,
+    since a permutation puts every value of x and of s equally often into both classes: then no
+    first split of a tree gains anything, and greedy trees never grow, whatever the law.
     """
     members = [np.flatnonzero(fold_of == fold) for fold in range(int(fold_of.max()) + 1)]
     drawn = [rng.choice(rows, (2, shuffles * len(rows))) for rows in members]

@@ -1,8 +1,8 @@
 """Gaussian kernel density estimates, plugged into the ratio.
 
-A finite secret takes one estimate of p(x | s) per class, and Bayes' rule, so that Σ_s p(s) e^{i(s;x)} = 1; a vector-
-valued one takes estimates of the joint law and of both margins. Each law has its own bandwidth: a factor (Scott's
-n^(−1/(d+4)) by default) times the covariance of its rows.
+A finite secret takes one estimate of p(x | s) per class, and Bayes' rule, so that Σ_s p(s)
+e^{i(s;x)} = 1; a vector- valued one takes estimates of the joint law and of both margins. Each law
+has its own bandwidth: a factor (Scott's n^(−1/(d+4)) by default) times the covariance of its rows.
 """
 
 from __future__ import annotations
@@ -18,16 +18,21 @@ from lowtide.types import Floats, Labels
 from peers.estimators.base import Baseline, Scaler, SecretKind, in_chunks, squared_distances
 
 Bandwidth = Literal["scott", "silverman"] | float
-_FLOOR = 1e-4  # smallest variance of a law in any direction, of that of all rows: a class may sit on one value
-_RANK = 1e-9  # directions with less than this share of the largest variance hold rounding, or nothing
+# Smallest variance of a law in any direction, of that of all rows: a class may sit on one value
+_FLOOR = 1e-4
+_RANK = (
+    1e-9  # directions with less than this share of the largest variance hold rounding, or nothing
+)
 
 
 @dataclass(frozen=True, eq=False)
 class Whitening:
-    """Rows in uncorrelated coordinates of variance 1; constant and redundant directions are dropped.
+    """Rows in uncorrelated coordinates of variance 1; constant and redundant directions are
+    dropped.
 
     Attributes:
-        scale: brings the columns to deviation 1 first, so that what counts as redundant does not depend on units.
+        scale: brings the columns to deviation 1 first, so that what counts as redundant does not
+            depend on units.
         axes: (columns, rank).
     """
 
@@ -80,12 +85,15 @@ class Kernel(Baseline):
     """Ratios of Gaussian kernel density estimates.
 
     Args:
-        bandwidth: "scott", "silverman", or a number: the kernels' deviation as a share of that of the rows.
+        bandwidth: "scott", "silverman", or a number: the kernels' deviation as a share of that of
+            the rows.
         trim: the largest absolute density, in nats.
         secret: "classes", "vector", or "auto" to tell by its values.
     """
 
-    def __init__(self, *, bandwidth: Bandwidth = "scott", trim: float = 5.0, secret: SecretKind = "auto") -> None:
+    def __init__(
+        self, *, bandwidth: Bandwidth = "scott", trim: float = 5.0, secret: SecretKind = "auto"
+    ) -> None:
         self.bandwidth = bandwidth
         self.trim = trim
         self.secret = secret
@@ -108,11 +116,14 @@ class Kernel(Baseline):
         return likelihood - np.asarray(logsumexp(likelihood, axis=1, b=self.prior_, keepdims=True))
 
     def _fit_pairs(self, rows: Floats, secrets: Floats) -> None:
-        self.whiten_, self.whiten_secret_ = Whitening.of(rows), Whitening.of(secrets)
-        x, s = self.whiten_(rows), self.whiten_secret_(secrets)
+        self.whiten_ = Whitening.of(rows)
+        self.whiten_secret_ = Whitening.of(secrets)
+        x = self.whiten_(rows)
+        s = self.whiten_secret_(secrets)
         self.laws_ = [GaussianKernels(law, self.bandwidth) for law in (np.hstack([x, s]), x, s)]
 
     def _density_of_pairs(self, rows: Floats, secrets: Floats) -> Floats:
-        x, s = self.whiten_(rows), self.whiten_secret_(secrets)
+        x = self.whiten_(rows)
+        s = self.whiten_secret_(secrets)
         joint, of_x, of_s = self.laws_
         return joint.log_density(np.hstack([x, s])) - of_x.log_density(x) - of_s.log_density(s)

@@ -1,7 +1,8 @@
 """Ratios of densities as sums of Gaussian kernels, fitted by least squares in closed form.
 
-The squared loss of a ratio needs no densities: ½E_q[r̂²] − E_p[r̂] is half its squared error under q, up to a constant.
-So held-out loss can choose the width of the kernels and the ridge, fold by fold, from moments alone.
+The squared loss of a ratio needs no densities: ½E_q[r̂²] − E_p[r̂] is half its squared error under
+q, up to a constant. So held-out loss can choose the width of the kernels and the ridge, fold by
+fold, from moments alone.
 """
 
 from __future__ import annotations
@@ -58,7 +59,11 @@ class Fit:
 
     def __call__(self, rows: Floats) -> Floats:
         """(n,) the ratio at (n, d) rows; it may be negative."""
-        return in_chunks(lambda block: kernels(block, self.centres, self.width) @ self.weights, rows, len(self.centres))
+        return in_chunks(
+            lambda block: kernels(block, self.centres, self.width) @ self.weights,
+            rows,
+            len(self.centres),
+        )
 
 
 def kernels(rows: Floats, centres: Floats, width: float) -> Floats:
@@ -83,11 +88,16 @@ def fit_by_folds(centres: Floats, folds: int, moments: Callable[[float, int], Mo
         rest = [_mean(parts[:fold] + parts[fold + 1 :]) for fold in range(folds)]
         whole = _mean(parts)
         for ridge in _RIDGES:
-            loss = sum(part.loss(other.weights(ridge)) for part, other in zip(parts, rest, strict=True))
+            loss = sum(
+                part.loss(other.weights(ridge)) for part, other in zip(parts, rest, strict=True)
+            )
             candidates.append((loss, width, ridge, whole))
     _, width, ridge, whole = min(candidates, key=lambda candidate: candidate[0])
     return Fit(centres, float(width), float(ridge), whole.weights(ridge))
 
 
 def _mean(parts: list[Moments]) -> Moments:
-    return Moments(np.mean([part.second for part in parts], axis=0), np.mean([part.first for part in parts], axis=0))
+    return Moments(
+        np.mean([part.second for part in parts], axis=0),
+        np.mean([part.first for part in parts], axis=0),
+    )

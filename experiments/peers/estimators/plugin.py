@@ -1,7 +1,8 @@
 """The empirical plug-in estimator: count rows in a grid of equal-width bins and divide.
 
-Every column is cut into equal bins over its training range; the density of a cell is the log-ratio of observed to
-expected counts. A cell without training rows gives 0, so in more than a few dimensions nearly every answer is 0.
+Every column is cut into equal bins over its training range; the density of a cell is the log-ratio
+of observed to expected counts. A cell without training rows gives 0, so in more than a few
+dimensions nearly every answer is 0.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ class Grid:
     bins: int
 
     def cells(self, rows: Floats) -> Codes:
-        """(n, columns) the bin of every entry; −1 outside the training range, where no row was counted."""
+        """(n, columns) the bin of every entry; −1 outside the training range, where no row was
+        counted.
+        """
         width = np.where(self.high > self.low, self.high - self.low, 1.0) / self.bins
         inside = (rows >= self.low) & (rows <= self.high)
         # The largest value belongs to the last bin, which is closed on both sides.
@@ -51,7 +54,9 @@ class Counts:
         codes = np.zeros_like(inverse) if codes is None else codes
         width = int(codes.max()) + 1
         counted = np.bincount(inverse * width + codes, minlength=(len(values) + 1) * width)
-        self._table = counted.reshape(-1, width).astype(np.float64)  # the last row is that of the unseen cells
+        self._table = counted.reshape(-1, width).astype(
+            np.float64
+        )  # the last row is that of the unseen cells
 
     def __call__(self, cells: Codes) -> Floats:
         """(n, |S|) counts of each cell, or (n, 1) when there are no classes."""
@@ -87,12 +92,16 @@ class PlugIn(Baseline):
 
     def _fit_pairs(self, rows: Floats, secrets: Floats) -> None:
         self.grid_, self.secret_grid_ = self._grid(rows), self._grid(secrets)
-        x, s = self.grid_.cells(rows), self.secret_grid_.cells(secrets)
-        self.counts_, self.x_counts_, self.s_counts_ = Counts(np.hstack([x, s])), Counts(x), Counts(s)
+        x = self.grid_.cells(rows)
+        s = self.secret_grid_.cells(secrets)
+        self.counts_ = Counts(np.hstack([x, s]))
+        self.x_counts_ = Counts(x)
+        self.s_counts_ = Counts(s)
         self.n_rows_ = len(rows)
 
     def _density_of_pairs(self, rows: Floats, secrets: Floats) -> Floats:
-        x, s = self.grid_.cells(rows), self.secret_grid_.cells(secrets)
+        x = self.grid_.cells(rows)
+        s = self.secret_grid_.cells(secrets)
         expected = self.x_counts_(x) * self.s_counts_(s) / self.n_rows_
         return _log_ratio(self.counts_(np.hstack([x, s])), expected)[:, 0]
 

@@ -1,7 +1,7 @@
-"""The attackers: each calibrates on validation rows what it has learnt from the rest, then learns from them as well.
+"""The attackers: each is a learner of the reader, which says how far it is believed.
 
-Those of one kind of data are named by its modality. Other packages add theirs by the entry point group
-`lowtide.attackers`, and a user may give any scikit-learn classifier.
+Those of one kind of data are named by its modality. Other packages add theirs by the entry point
+group `lowtide.attackers`, and a user may give any scikit-learn classifier.
 """
 
 from __future__ import annotations
@@ -11,24 +11,26 @@ from dataclasses import dataclass
 from functools import partial
 from importlib import import_module, metadata
 from importlib.util import find_spec
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import clone
 
-from lowtide.attack.scores import Calibration, calibrate
 from lowtide.checks import LowtideError, check_rows
 from lowtide.errors import note
-from lowtide.splits import grouped, stratified, stream
+from lowtide.estimate import stack
+from lowtide.estimate.learners.base import Learner, Path, normalise
+from lowtide.estimate.learners.classifier import ClassifierLearner
+from lowtide.estimate.reader import NEVER, Reading, read
+from lowtide.splits import stratified, stream
 from lowtide.training import one_thread
 from lowtide.types import Floats, Labels
 
 GROUP = "lowtide.attackers"
 _DEFAULT_KIND = "tables"  # of an attacker of another package that does not say
-_VALIDATION = 0.25
+_HELD_OUT = 0.25
 _LEAST_PER_CLASS = 3
-_SURE = 1e-9  # p̂ is kept this far from 0, so that its logarithm exists
-_UNFITTED = "this attacker has not learnt anything yet; call fit first"
+# nats: so much one weight gains by chance, where nothing is told, in one of twelve tables
+TOLL = 1.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,46 +48,15 @@ class AttackRows:
     names: tuple[str, ...] = ()
 
 
-class Held(NamedTuple):
-    """What an attacker said about its validation rows, `q(s|y)` (v, |S|), and their classes (v,)."""
-
-    q: Floats
-    codes: Labels
-
-
-class Validated(Protocol):
-    """What attackers are joined by."""
-
-    @property
-    def validation(self) -> float:
-        """Information on the validation rows, in nats, before it learnt from them: what to weigh attackers by."""
-        ...
-
-    @property
-    def held(self) -> Held:
-        """Its answers about the validation rows before it learnt from them: what to join attackers by."""
-        ...
-
-
-class Attacker(Validated, Protocol):
-    """Guesses the secret from rows as its kind of data has them (`AttackRows.data`), such as float32 (n, columns)."""
-
-    def fit(self, rows: Any, codes: Labels, groups: Labels | None = None) -> Attacker:
-        """Learn from n rows and their classes (n,), coded 0 … |S|−1; groups (n,) are kept on one side of a split."""
-        ...
-
-    def probabilities(self, rows: Any) -> Floats:
-        """`q(s|y)`, (n, |S|), positive."""
-        ...
-
-
-Maker = Callable[[int], Attacker]
-"""Makes an attacker from a seed."""
+Maker = Callable[[int], Learner]
+"""Makes the learner of an attacker from a seed."""
 
 
 def trains_networks(maker: Any) -> bool:
-    """Whether an attacker takes PyTorch: a class that it is made of says so by its attribute `trains_networks`."""
-    return any(getattr(part, "trains_networks", False) for part in (maker, *getattr(maker, "args", ())))
+    """Whether an attacker takes PyTorch: a class that it is made of says so by its attribute
+    `trains_networks`.
+    """
+    return bool(getattr(getattr(maker, "func", maker), "trains_networks", False))
 
 
 @dataclass(frozen=True)
@@ -94,195 +65,118 @@ class Continued:
 
     Attributes:
         starts_from: the name of the attacker it goes on from.
-        make: from that attacker, trained, and the seed it was made from.
+        make: from what that attacker has become, and the seed it was made from.
     """
 
     starts_from: str
-    make: Callable[[Attacker, int], Attacker]
+    make: Callable[[Path, int], Learner]
 
 
-class Part(NamedTuple):
-    """Rows, picked by row numbers, and their classes (n,)."""
+class AttackLearner:
+    """What learners of attackers have in common; each adds `fit`, see `Learner`.
 
-    rows: Any
-    codes: Labels
+    Attributes:
+        toll: nats, over all held-out rows, that it must gain to be believed at all.
+        reads_surface: whether it reads the surface of the file, and not only what rows hold.
+        trains_networks: whether it takes PyTorch.
+    """
 
+    toll: ClassVar[float] = TOLL
+    reads_surface: ClassVar[bool] = False
+    trains_networks: ClassVar[bool] = False
 
-class Learner(Protocol):
-    """Learns the secret from rows."""
-
-    def learn(self, train: Part, validation: Part, prior: Floats) -> None:
-        """Fit to `train`; `validation` decides what is to be decided. Every class occurs in `train`."""
-        ...
-
-    def refit(self, rows: Part, prior: Floats) -> None:
-        """Fit to `rows`, those of `train` and `validation`, by what `learn` has decided."""
-        ...
-
-    def log_scores(self, rows: Any) -> Floats:
-        """`log p̂(s|y)`, (n, |S|), finite."""
-        ...
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        return type(self).__name__
 
 
-def some_of(part: Part, most: int, seed: int) -> Part:
-    """At most about so many rows, drawn class by class when there are more."""
-    if len(part.codes) <= most:
-        return part
-    chosen = stratified(part.codes, most / len(part.codes), seed=np.random.SeedSequence(seed)).aside
-    return Part(part.rows[chosen], part.codes[chosen])
-
-
-def log_of(p: Floats) -> Floats:
-    """Logarithms of probabilities, finite."""
-    return np.log(np.maximum(p, _SURE))
+def some_of(rows: Any, codes: Labels, most: int, seed: int) -> tuple[Any, Labels]:
+    """At most about so many rows and their classes, drawn class by class when there are more."""
+    if len(codes) <= most:
+        return rows, codes
+    chosen = stratified(codes, most / len(codes), seed=np.random.SeedSequence(seed)).aside
+    return rows[chosen], codes[chosen]
 
 
 def held_by(rows: Any) -> Any:
-    """What rows hold, (n, columns): themselves where they come without the surface of their file."""
+    """What rows hold, (n, columns): themselves where they come without the surface of their
+    file.
+    """
     return getattr(rows, "held", rows)
 
 
-class Calibrated:
-    """A learner that knows how far it can be trusted.
-
-    A quarter of the rows is set aside, class by class, or by whole groups, and the same rows by every attacker of the
-    same seed; on them the learner is stopped and calibrated (see `Calibration`). Then it is fitted to all rows, those
-    of validation too, with what they have decided. Having learnt from more rows it deserves a little more trust than
-    the calibration gives it: that errs towards the prior.
-
-    Args:
-        learner: makes the learner from a seed.
-        seed: of the split and of the learner.
-
-    Attributes:
-        learner: what has learnt.
+def shown_to(learner: Learner, rows: Any) -> Any:
+    """Rows as a learner takes them: most look at what rows hold, and not at the surface of their
+    file.
     """
-
-    def __init__(self, learner: Callable[[int], Learner], seed: int) -> None:
-        root = stream(seed, "attacker")
-        self._split_seed, learner_seed = root.spawn(2)
-        self.learner = learner(int(learner_seed.generate_state(1)[0]))
-        self._calibration: Calibration | None = None
-        self._held: Held | None = None
-
-    def fit(self, rows: Any, codes: Labels, groups: Labels | None = None) -> Calibrated:
-        """Learn from rows and their classes.
-
-        Args:
-            rows: n rows with a `shape`, picked by row numbers.
-            codes: (n,) coded 0 … |S|−1, each with three rows or more.
-            groups: (n,) rows of one group, numbered from 0, are on one side of the validation split.
-        """
-        counts = np.bincount(codes)
-        check_rows("codes", codes.shape, rows.shape[0])
-        if len(counts) < 2 or counts.min() < (_LEAST_PER_CLASS if groups is None else 1):
-            raise LowtideError(
-                "an attacker needs two classes or more and three rows of each: merge or drop the rare ones"
-            )
-        prior, rows = counts / counts.sum(), self._shown(rows)
-        if groups is None:
-            train, aside = stratified(codes, _VALIDATION, seed=self._split_seed)
-        else:
-            train, aside = grouped(codes, groups, _VALIDATION, seed=self._split_seed)
-        validation = Part(rows[aside], codes[aside])
-        with one_thread(len(codes)):
-            self.learner.learn(Part(rows[train], codes[train]), validation, prior)
-            answers = self.learner.log_scores(validation.rows)
-            self.learner.refit(Part(rows, codes), prior)
-        self._calibration = calibrate(answers, validation.codes, prior=prior)
-        self._held = Held(self._calibration(answers), validation.codes)
-        return self
-
-    def probabilities(self, rows: Any) -> Floats:
-        """`q(s|y)`, (n, |S|), positive."""
-        calibration = self._fitted()
-        with one_thread(rows.shape[0]):
-            return calibration(self.learner.log_scores(self._shown(rows)))
-
-    def _shown(self, rows: Any) -> Any:
-        """Rows as the learner takes them: most look at what rows hold, and not at the surface of their file."""
-        return rows if getattr(self.learner, "reads_surface", False) else held_by(rows)
-
-    @property
-    def validation(self) -> float:
-        """Information on the validation rows, in nats."""
-        return self._fitted().gain
-
-    @property
-    def held(self) -> Held:
-        """Its answers about the validation rows."""
-        if self._held is None:
-            raise LowtideError(_UNFITTED)
-        return self._held
-
-    def _fitted(self) -> Calibration:
-        if self._calibration is None:
-            raise LowtideError(_UNFITTED)
-        return self._calibration
+    return rows if getattr(learner, "reads_surface", False) else held_by(rows)
 
 
 @dataclass(frozen=True, eq=False)
-class Together:
-    """Several attackers as one: the mean of their log-odds, each weighted by what it gained on the validation rows.
+class Attacker:
+    """A learner that has learnt from all rows it was given, believed as far as some of them said
+    before it learnt from these.
 
     Attributes:
-        weights: of each attacker, by name; they sum to 1.
-        calibration: of the mean.
+        reading: of the rows, some of which were held out.
+        path: what the learner has become on all rows; `None` where there was nothing to learn from.
     """
 
-    weights: dict[str, float]
-    calibration: Calibration
-
-    @classmethod
-    def of(cls, attackers: Mapping[str, Validated], prior: Floats) -> Together:
-        """Join attackers of one seed, which set the same validation rows aside."""
-        total = sum(attacker.validation for attacker in attackers.values())
-        weights = {
-            name: attacker.validation / total if total > 0 else 1 / len(attackers)
-            for name, attacker in attackers.items()
-        }
-        mean = _weighted({name: attacker.held.q for name, attacker in attackers.items()}, weights)
-        return cls(weights, calibrate(mean, next(iter(attackers.values())).held.codes, prior=prior))
-
-    def __call__(self, answers: Mapping[str, Floats]) -> Floats:
-        """`q(s|y)`, (n, |S|), from that of each attacker."""
-        return self.calibration(_weighted(answers, self.weights))
+    reading: Reading
+    path: Path | None
 
     @property
-    def validation(self) -> float:
-        """Information on the validation rows, in nats."""
-        return self.calibration.gain
+    def gain(self) -> float:
+        """Information on the rows that were held out, in nats."""
+        return float(self.reading.gains.mean())
+
+    def answers(self, rows: Any) -> Floats:
+        """What it says of rows, (n, |S|), not yet weighed."""
+        log_prior = self.reading.log_prior
+        if self.path is None:
+            return np.zeros((rows.shape[0], len(log_prior)))
+        (member,) = self.reading.tried
+        with one_thread(rows.shape[0]):
+            scores = self.path.at(member.stage).scores(shown_to(member.learner, rows))
+        return normalise(np.asarray(scores, dtype=np.float64), log_prior)
+
+    def probabilities(self, rows: Any) -> Floats:
+        """`q(s|y)`, (n, |S|), positive."""
+        reading = self.reading
+        weight = np.array([member.weight for member in reading.tried] or [0.0])
+        density = stack.mixed(self.answers(rows)[None], weight, reading.log_prior)
+        return stack.never_certain(density, reading.log_prior, len(reading.rows))
 
 
-def _weighted(answers: Mapping[str, Floats], weights: Mapping[str, float]) -> Floats:
-    return np.asarray(sum(weights[name] * np.log(q) for name, q in answers.items()))
+def taught(learner: Learner, rows: Any, codes: Labels) -> Attacker:
+    """Read rows by one learner, with a quarter of them held out, the same for every learner; then
+    let it learn from all.
 
-
-class EstimatorLearner:
-    """Any scikit-learn classifier as a learner.
+    The panel needs no such split: it decides by the answers about its own folds.
 
     Args:
-        estimator: has `fit` and `predict_proba`; it is cloned, and a `random_state` that is not set is set.
-        numbers: from rows to numbers (n, columns).
-        seed: of the estimator.
+        learner: of the kind of the rows.
+        rows: n rows with a `shape`, picked by row numbers.
+        codes: (n,) coded 0 … |S|−1, each with three rows or more.
     """
-
-    def __init__(self, estimator: Any, numbers: Callable[[Any], Any], seed: int) -> None:
-        self._model, self._numbers = clone(estimator), numbers
-        if self._model.get_params().get("random_state", seed) is None:
-            self._model.set_params(random_state=seed)
-
-    def learn(self, train: Part, validation: Part, prior: Floats) -> None:
-        """Fit to `train`; `validation` is for the calibration alone."""
-        self.refit(train, prior)
-
-    def refit(self, rows: Part, prior: Floats) -> None:
-        """Fit to all rows."""
-        self._model = clone(self._model).fit(self._numbers(rows.rows), rows.codes)
-
-    def log_scores(self, rows: Any) -> Floats:
-        """`log p̂(s|y)`, (n, |S|)."""
-        return log_of(np.asarray(self._model.predict_proba(self._numbers(rows)), dtype=np.float64))
+    counts = np.bincount(codes)
+    check_rows("codes", codes.shape, rows.shape[0])
+    if len(counts) < 2 or counts.min() < _LEAST_PER_CLASS:
+        raise LowtideError(
+            "an attacker needs two classes or more and three rows of each: merge or drop the"
+            " rare ones"
+        )
+    log_prior = np.log(counts / counts.sum())
+    rows = shown_to(learner, rows)
+    fold = np.full(len(codes), NEVER)
+    fold[stratified(codes, _HELD_OUT, seed=stream(0, "attacker")).aside] = 0
+    with one_thread(len(codes)):
+        reading = read(rows, codes, [learner], fold=fold, log_prior=log_prior, drop=False)
+        path = None
+        for member in reading.tried:
+            path = learner.fit(rows, codes, log_prior, until=member.stage)
+    return Attacker(reading, path)
 
 
 def is_classifier(candidate: Any) -> bool:
@@ -299,10 +193,11 @@ def as_maker(given: Any, numbers: Callable[[Any], Any]) -> Maker:
     """
     if is_classifier(given):
         estimator = given() if isinstance(given, type) else given
-        return partial(Calibrated, partial(EstimatorLearner, estimator, numbers))
+        return partial(ClassifierLearner, estimator, numbers)
     if not callable(given):
         raise LowtideError(
-            f"an attacker must be a name, or a scikit-learn classifier with predict_proba, got {type(given).__name__}"
+            "an attacker must be a name, or a scikit-learn classifier with predict_proba, got"
+            f" {type(given).__name__}"
         )
     maker: Maker = given
     return maker
@@ -317,13 +212,19 @@ INSTALLED: Mapping[str, tuple[str, str, Mapping[str, Any]]] = {
     ),
     "XGBoost": ("xgboost", "XGBClassifier", {"n_jobs": 1, "verbosity": 0}),
 }
-"""Classifiers of other packages that attack tables where these are installed: module, class and options, by name."""
+"""Classifiers of other packages that attack tables where these are installed: module, class and
+options, by name.
+"""
 
 
 def installed_attackers(
-    kind: str, numbers: Callable[[Any], Any], known: Mapping[str, tuple[str, str, Mapping[str, Any]]]
+    kind: str,
+    numbers: Callable[[Any], Any],
+    known: Mapping[str, tuple[str, str, Mapping[str, Any]]],
 ) -> dict[str, Maker]:
-    """Makers of well-known classifiers whose packages are there; one that cannot be loaded is noted and left out."""
+    """Makers of well-known classifiers whose packages are there; one that cannot be loaded is noted
+    and left out.
+    """
     found = {}
     for name, (module, classifier, options) in known.items():
         if kind != _DEFAULT_KIND or find_spec(module) is None:
@@ -338,12 +239,16 @@ def installed_attackers(
 
 
 def other_attackers(kind: str, numbers: Callable[[Any], Any]) -> dict[str, Maker]:
-    """Makers of attackers of other packages on a kind of data, by name: well-known ones, and by entry points."""
+    """Makers of attackers of other packages on a kind of data, by name: well-known ones, and by
+    entry points.
+    """
     return {**installed_attackers(kind, numbers, INSTALLED), **plugged_attackers(kind, numbers)}
 
 
 def plugged_attackers(kind: str, numbers: Callable[[Any], Any]) -> dict[str, Maker]:
-    """Makers of attackers of other packages on one kind of data, by name; `numbers` as in `as_maker`."""
+    """Makers of attackers of other packages on one kind of data, by name; `numbers` as in
+    `as_maker`.
+    """
     loaded = {entry.name: entry.load() for entry in metadata.entry_points(group=GROUP)}
     return {
         name: as_maker(found, numbers)

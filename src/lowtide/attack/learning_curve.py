@@ -1,10 +1,12 @@
-"""What an attacker reads against the number of rows it learnt from, and what it might read with ten times as many.
+"""What an attacker reads against the number of rows it learnt from, and what it might read with ten
+times as many.
 
-The figure y of an attacker that has learnt from n rows is taken to follow a power law, y(n) = a − b·n^−c with b ≥ 0,
-as the error of most learners does over a wide range of n (Hestness et al. 2017; Rosenfeld et al. 2020). Four points, of
-which the first rests on an eighth of the rows, hardly tell c. It is therefore averaged over, from slow learners
-(c = 0.15) to faster than a model with a fixed number of parameters (c = 1), each weighted by how well it explains the
-points. What follows is an extrapolation with its uncertainty, if the power law holds. It is not a bound.
+The figure y of an attacker that has learnt from n rows is taken to follow a power law, y(n) = a −
+b·n^−c with b ≥ 0, as the error of most learners does over a wide range of n (Hestness et al. 2017;
+Rosenfeld et al. 2020). Four points, of which the first rests on an eighth of the rows, hardly tell
+c. It is therefore averaged over, from slow learners (c = 0.15) to faster than a model with a fixed
+number of parameters (c = 1), each weighted by how well it explains the points. What follows is an
+extrapolation with its uncertainty, if the power law holds. It is not a bound.
 """
 
 from collections.abc import Sequence
@@ -20,10 +22,14 @@ from lowtide.types import Floats, Labels
 
 PARTS = (8, 4, 2)  # an attacker also learns from an eighth, a quarter and a half of the rows
 FURTHER = 10  # times the rows that a curve is extrapolated to
-_RATES = np.geomspace(0.15, 1.2, 21)  # c: a network on images has about 1/4 to 1/2, logistic regression 1
+_RATES = np.geomspace(
+    0.15, 1.2, 21
+)  # c: a network on images has about 1/4 to 1/2, logistic regression 1
 _STEPS = (np.arange(17) + 0.5) / 17  # quantiles that stand for a normal law
 _CLEAR = 2.0  # standard errors
-_RISE_RIGHT, _RISE_TOLD = 0.01, 0.1  # a point of right guesses; a tenth of the information
+# a point of right guesses; a tenth of the information
+_RISE_RIGHT = 0.01
+_RISE_TOLD = 0.1
 
 
 @dataclass(frozen=True)
@@ -36,14 +42,17 @@ class LearningPoint:
 
 @dataclass(frozen=True)
 class LearningCurve:
-    """What one attacker reads having learnt from part of the rows it may learn from, and from all of them.
+    """What one attacker reads having learnt from part of the rows it may learn from, and from all
+    of them.
 
     Attributes:
         points: on the same test rows; the last two rest on half the rows and on all.
         further: ten times as many rows.
-        accuracy: how often it would be right having learnt from `further` rows: an extrapolation, not a bound.
+        accuracy: how often it would be right having learnt from `further` rows: an extrapolation,
+            not a bound.
         information: the same of its information, in nats.
-        reads_more: whether it gains clearly more information from all rows than from half, by a tenth of it or more.
+        reads_more: whether it gains clearly more information from all rows than from half, by a
+            tenth of it or more.
         right_more: whether it is right clearly more often, by a point or more.
     """
 
@@ -68,13 +77,20 @@ class LearningCurve:
     def rising(self) -> bool:
         """Whether an attacker with more rows would read more.
 
-        One that reads nothing from all rows, and misleads itself with half of them, has not shown that.
+        One that reads nothing from all rows, and misleads itself with half of them, has not shown
+        that.
         """
         return self.right_more or (self.reads_more and self.whole.attack.information.low > 0)
 
 
 def learning_curve(
-    points: Sequence[LearningPoint], told: Floats, right: Floats, fold: Labels, *, entropy: float, level: float
+    points: Sequence[LearningPoint],
+    told: Floats,
+    right: Floats,
+    fold: Labels,
+    *,
+    entropy: float,
+    level: float,
 ) -> LearningCurve:
     """Join points into a curve.
 
@@ -82,7 +98,8 @@ def learning_curve(
         points: k of them, from the fewest rows to all.
         told: (n, k) nats that each test row tells the attacker of each point.
         right: (n, k) whether its guess is right, 0 or 1.
-        fold: (n,) the fold that each test row is in; attackers of one fold have learnt from the same rows.
+        fold: (n,) the fold that each test row is in; attackers of one fold have learnt from the
+            same rows.
         entropy: of the secret, in nats: the most that can be told.
         level: of the intervals.
     """
@@ -91,9 +108,12 @@ def learning_curve(
 
     def reached(figure: Floats, most: float) -> Estimate:
         spread = _spread(figure, fold)
-        return power_law(sizes, figure.mean(axis=0), spread, at=further, most=most, level=level, n=len(fold))
+        return power_law(
+            sizes, figure.mean(axis=0), spread, at=further, most=most, level=level, n=len(fold)
+        )
 
-    gained, righter = told[:, -1] - told[:, -2], right[:, -1] - right[:, -2]
+    gained = told[:, -1] - told[:, -2]
+    righter = right[:, -1] - right[:, -2]
     least = _RISE_TOLD * points[-1].attack.information.value
     return LearningCurve(
         tuple(points),
@@ -106,12 +126,20 @@ def learning_curve(
 
 
 def power_law(
-    sizes: ArrayLike, means: ArrayLike, covariance: ArrayLike, *, at: float, most: float, level: float, n: int = 0
+    sizes: ArrayLike,
+    means: ArrayLike,
+    covariance: ArrayLike,
+    *,
+    at: float,
+    most: float,
+    level: float,
+    n: int = 0,
 ) -> Estimate:
-    """The value of y(n) = a − b·n^−c, b ≥ 0, at another n: the median of what the points allow, with its interval.
+    """The value of y(n) = a − b·n^−c, b ≥ 0, at another n: the median of what the points allow,
+    with its interval.
 
-    For each c the value with all rows, and the rise from the fewest rows to all, are fitted by generalised least
-    squares; both are equally likely anywhere beforehand, the rise from 0 on.
+    For each c the value with all rows, and the rise from the fewest rows to all, are fitted by
+    generalised least squares; both are equally likely anywhere beforehand, the rise from 0 on.
 
     Args:
         sizes: (k,) increasing numbers of rows, two or more.
@@ -123,11 +151,15 @@ def power_law(
         n: how many samples the points rest on.
     """
     within("level", level, 0.0, 1.0, low_open=True, high_open=True)
-    share, y = np.asarray(sizes, dtype=np.float64) / np.max(sizes), np.asarray(means, dtype=np.float64)
+    share = np.asarray(sizes, dtype=np.float64) / np.max(sizes)
+    y = np.asarray(means, dtype=np.float64)
     if len(share) < 2 or (np.diff(share) <= 0).any():
-        raise LowtideError("a learning curve needs two numbers of rows or more, in increasing order")
+        raise LowtideError(
+            "a learning curve needs two numbers of rows or more, in increasing order"
+        )
     whiten = np.linalg.inv(np.linalg.cholesky(np.asarray(covariance, dtype=np.float64)))
-    reached, weights = [], []
+    reached = []
+    weights = []
     for rate in _RATES:
         # 1 with the fewest rows, 0 with all, and below 0 beyond.
         fallen = (np.append(share, at / np.max(sizes)) ** -rate - 1) / (share[0] ** -rate - 1)
@@ -144,7 +176,9 @@ def power_law(
         reached.append((given - fallen[-1] * rose)[:, None] + rest * norm.ppf(_STEPS))
     weight = np.exp(np.array(weights) - np.max(weights))
     drawn = np.minimum(np.stack(reached), most).ravel()
-    low, middle, high = _quantiles(drawn, np.repeat(weight, len(drawn) // len(weight)), (1 - level) / 2)
+    low, middle, high = _quantiles(
+        drawn, np.repeat(weight, len(drawn) // len(weight)), (1 - level) / 2
+    )
     return Estimate(middle, low, high, n)
 
 
@@ -157,11 +191,14 @@ def _quantiles(values: Floats, weights: Floats, tail: float) -> tuple[float, flo
 
 
 def _spread(figure: Floats, fold: Labels) -> Floats:
-    """Covariance (k, k) of the means of a figure (n, k): over test rows, and over draws of the rows to learn from.
+    """Covariance (k, k) of the means of a figure (n, k): over test rows, and over draws of the rows
+    to learn from.
 
-    Folds whose means differ by more than their rows explain have learnt from better and from worse rows.
+    Folds whose means differ by more than their rows explain have learnt from better and from worse
+    rows.
     """
-    n, folds = len(figure), np.unique(fold)
+    n = len(figure)
+    folds = np.unique(fold)
     # A figure that is the same for every row is known to one row in n, not better.
     rows = np.atleast_2d(np.cov(figure, rowvar=False)) / n + np.eye(figure.shape[1]) / n**2
     if len(folds) < 2:

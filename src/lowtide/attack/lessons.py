@@ -1,4 +1,6 @@
-"""Trainings of attackers, one by one: each is a function of tables and a split, and can be done by any process."""
+"""Trainings of attackers, one by one: each is a function of tables and a split, and can be done by
+any process.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +8,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-from lowtide.attack.attackers import Attacker, Continued, Held, Maker
+import numpy as np
+
+from lowtide.attack.attackers import Continued, Maker, shown_to
+from lowtide.estimate.learners.base import Array, Learner, Path
 from lowtide.splits import Split
-from lowtide.types import Floats, Labels
+from lowtide.training import one_thread
+from lowtide.types import Labels
 
 Source = Literal["release", "clean"]
 Table = Literal["release", "clean", "turned"]
-"""What attackers are asked about; `turned` is the release as who was trained on clean rows reads it."""
+"""What attackers are asked about; `turned` is the release as who was trained on clean rows reads
+it.
+"""
 
 Makers = Mapping[str, Maker | Continued]
 """Makers of attackers by name."""
@@ -35,27 +43,18 @@ class Lesson(NamedTuple):
     further: tuple[str, ...] = ()
 
 
-class Judged(NamedTuple):
-    """What a trained attacker is joined with others by; see `Validated`."""
-
-    validation: float
-    held: Held
-
-
 class Trained(NamedTuple):
     """An attacker once it is trained: what it says.
 
     Attributes:
         source: the table that it learnt from.
         name: of the attacker.
-        answers: `q(s|y)` about the rows of its fold, (n, |S|), by table.
-        judged: what it is joined by, where attackers are.
+        scores: (stages, n, |S|) of the rows of its fold, by table; see `Path.scores`.
     """
 
     source: Source
     name: str
-    answers: Mapping[Table, Floats]
-    judged: Judged | None
+    scores: Mapping[Table, Array]
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,38 +65,53 @@ class Lessons:
         makers: of all attackers.
         tables: rows as attackers read them.
         codes: (n,) the class of each row.
-        groups: (n,) rows of one group stay on one side of every split; `None` where each stands for itself.
-        seed: one for all attackers: they set the same validation rows aside.
-        joins: whether attackers are joined.
+        seed: of all attackers.
     """
 
     makers: Makers
     tables: Mapping[Table, Any]
     codes: Labels
-    groups: Labels | None
     seed: int
-    joins: bool
 
     def __call__(self, lesson: Lesson) -> list[Trained]:
         """Train an attacker, then those that go on from it, and ask each about the fold."""
         maker = self.makers[lesson.name]
         if isinstance(maker, Continued):
-            raise TypeError(f"{lesson.name} goes on from {maker.starts_from}, and is not trained alone")
-        first = self._fitted(maker(self.seed), lesson.source, lesson.split)
-        found = [self._told(first, lesson.source, lesson.name, lesson.split)]
+            raise TypeError(
+                f"{lesson.name} goes on from {maker.starts_from}, and is not trained alone"
+            )
+        learner = maker(self.seed)
+        first = self._fitted(learner, lesson.source, lesson.split)
+        trained = [self._asked(learner, first, lesson.source, lesson.name, lesson.split)]
         for name in lesson.further:
             then = self.makers[name]
             if isinstance(then, Continued):
-                attacker = self._fitted(then.make(first, self.seed), "release", lesson.split)
-                found.append(self._told(attacker, "release", name, lesson.split))
-        return found
+                path = None
+                if first is not None:
+                    learner = then.make(first, self.seed)
+                    path = self._fitted(learner, "release", lesson.split)
+                trained.append(self._asked(learner, path, "release", name, lesson.split))
+        return trained
 
-    def _fitted(self, attacker: Attacker, source: Source, split: Split) -> Attacker:
-        groups = None if self.groups is None else self.groups[split.kept]
-        return attacker.fit(self.tables[source][split.kept], self.codes[split.kept], groups)
+    def _fitted(self, learner: Learner, source: Source, split: Split) -> Path | None:
+        rows = shown_to(learner, self.tables[source])
+        codes = self.codes[split.kept]
+        held = rows[split.aside], self.codes[split.aside]
+        log_prior = np.log(np.bincount(codes) / len(codes))
+        with one_thread(len(codes)):
+            return learner.fit(rows[split.kept], codes, log_prior, held=held)
 
-    def _told(self, attacker: Attacker, source: Source, name: str, split: Split) -> Trained:
-        asked = [table for table in _ASKED[source] if table in self.tables]
-        answers = {table: attacker.probabilities(self.tables[table][split.aside]) for table in asked}
-        judged = Judged(attacker.validation, attacker.held) if self.joins else None
-        return Trained(source, name, answers, judged)
+    def _asked(
+        self, learner: Learner, path: Path | None, source: Source, name: str, split: Split
+    ) -> Trained:
+        scores: dict[Table, Array] = {}
+        for table in _ASKED[source]:
+            if table not in self.tables:
+                continue
+            rows = shown_to(learner, self.tables[table])[split.aside]
+            if path is None:  # there was nothing for it to learn from
+                scores[table] = np.zeros((1, len(split.aside), int(self.codes.max()) + 1))
+                continue
+            with one_thread(len(split.aside)):
+                scores[table] = np.asarray(path.scores(rows), dtype=np.float32)
+        return Trained(source, name, scores)

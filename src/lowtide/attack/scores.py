@@ -1,15 +1,12 @@
-"""How well an attacker does on rows it has not seen, with intervals; and probabilities that held-out rows support."""
+"""How well an attacker does on rows it has not seen, with intervals."""
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize_scalar
-from scipy.special import log_softmax
 from scipy.stats import norm, rankdata
 
 from lowtide.checks import LowtideError, class_codes, probabilities, within
-from lowtide.density.objectives import mean_with_interval, nothing_found
+from lowtide.estimate.objectives import mean_with_interval, nothing_found
 from lowtide.interface import Estimate
 from lowtide.theory.shares import lower_limit, upper_limit
 from lowtide.types import Floats, Labels
@@ -35,17 +32,21 @@ def accuracy(q: Floats, codes: Labels, *, level: float = 0.95) -> Estimate:
         level: how often the interval should hold the truth.
     """
     q, codes = _checked(q, codes, level)
-    right, n = int(np.count_nonzero(q.argmax(axis=1) == codes)), len(codes)
+    right = int(np.count_nonzero(q.argmax(axis=1) == codes))
+    n = len(codes)
     failure = (1 - level) / 2
-    return Estimate(right / n, float(lower_limit(right, n, failure)), float(upper_limit(right, n, failure)), n)
+    return Estimate(
+        right / n, float(lower_limit(right, n, failure)), float(upper_limit(right, n, failure)), n
+    )
 
 
 def auc(q: Floats, codes: Labels, *, level: float = 0.95) -> Estimate:
-    """Area under the ROC curve; the mean over classes, one against the rest, when there are more than two.
+    """Area under the ROC curve; the mean over classes, one against the rest, when there are more
+    than two.
 
-    The standard error is DeLong's, joint over the classes, and Hanley and McNeil's when that is 0 (constant scores). It
-    enters as an effective number of rows into a Wilson interval, which stays inside [0, 1] and has a width even when
-    the classes are told apart without a mistake.
+    The standard error is DeLong's, joint over the classes, and Hanley and McNeil's when that is 0
+    (constant scores). It enters as an effective number of rows into a Wilson interval, which stays
+    inside [0, 1] and has a width even when the classes are told apart without a mistake.
 
     Args:
         q: (n, |S|) the attacker's probabilities; ties count one half.
@@ -63,7 +64,9 @@ def auc(q: Floats, codes: Labels, *, level: float = 0.95) -> Estimate:
         variance = float(np.mean([_hanley_mcneil(area) for area in areas]))
     fewest = min(min(area.positives, area.negatives) for area in areas)
     spread = value * (1 - value)
-    effective = min(spread / variance, float(len(codes))) if variance > 0 and spread > 0 else float(fewest)
+    effective = (
+        min(spread / variance, float(len(codes))) if variance > 0 and spread > 0 else float(fewest)
+    )
     return Estimate(value, *_wilson(value, effective, level), len(codes))
 
 
@@ -78,14 +81,20 @@ def information(q: Floats, codes: Labels, *, prior: Floats, level: float = 0.95)
     """
     q, codes = _checked(q, codes, level)
     told = gains(q, codes, prior)
-    return mean_with_interval(told, level) if np.any(np.abs(told) > _ROUNDING) else nothing_found(told, level)
+    return (
+        mean_with_interval(told, level)
+        if np.any(np.abs(told) > _ROUNDING)
+        else nothing_found(told, level)
+    )
 
 
 def gains(q: Floats, codes: Labels, prior: Floats) -> Floats:
     """`log q(s|y) − log p(s)` at the true class, (n,), from probabilities (n, |S|)."""
     chosen = q[np.arange(len(codes)), codes]
     if (chosen <= 0).any():
-        raise LowtideError("an attacker gave a class that occurred the probability 0; mix a little of the prior in")
+        raise LowtideError(
+            "an attacker gave a class that occurred the probability 0; mix a little of the prior in"
+        )
     return np.log(chosen) - np.log(prior[codes])
 
 
@@ -99,11 +108,14 @@ def _checked(q: Floats, codes: Labels, level: float) -> tuple[Floats, Labels]:
 
 def _area(score: Floats, positive: Labels) -> _Area | None:
     """DeLong's placement values by mid-ranks; `None` when there is only one class."""
-    ups, downs = int(np.count_nonzero(positive)), int(np.count_nonzero(~positive))
+    ups = int(np.count_nonzero(positive))
+    downs = int(np.count_nonzero(~positive))
     if ups == 0 or downs == 0:
         return None
     ranks = rankdata(score)
-    above = (ranks[positive] - rankdata(score[positive])) / downs  # share of the negatives below each positive
+    above = (
+        ranks[positive] - rankdata(score[positive])
+    ) / downs  # share of the negatives below each positive
     below = 1.0 - (ranks[~positive] - rankdata(score[~positive])) / ups
     value = float(above.mean())
     influence = np.empty(len(score))
@@ -115,8 +127,11 @@ def _area(score: Floats, positive: Labels) -> _Area | None:
 def _hanley_mcneil(area: _Area) -> float:
     """Variance of an area from its value alone (Hanley and McNeil 1982, Eq. 2)."""
     a = area.value
-    q1, q2 = a / (2 - a) - a * a, 2 * a * a / (1 + a) - a * a
-    return (a * (1 - a) + (area.positives - 1) * q1 + (area.negatives - 1) * q2) / (area.positives * area.negatives)
+    q1 = a / (2 - a) - a * a
+    q2 = 2 * a * a / (1 + a) - a * a
+    return (a * (1 - a) + (area.positives - 1) * q1 + (area.negatives - 1) * q2) / (
+        area.positives * area.negatives
+    )
 
 
 def _wilson(share: float, n: float, level: float) -> tuple[float, float]:
@@ -124,65 +139,3 @@ def _wilson(share: float, n: float, level: float) -> tuple[float, float]:
     centre = (share + z * z / (2 * n)) / (1 + z * z / n)
     half = z / (1 + z * z / n) * float(np.sqrt(share * (1 - share) / n + z * z / (4 * n * n)))
     return max(0.0, min(share, centre - half)), min(1.0, max(share, centre + half))
-
-
-_STEEPEST = 8.0  # beyond it a score is as good as certain, and the mixing below decides
-_USUAL = np.log(2.0)  # β of learners is mostly between 1/2 and 2
-
-
-@dataclass(frozen=True, eq=False)
-class Calibration:
-    """`q ∝ p · (p̂/p)^β`, mixed with a little of the prior.
-
-    β < 1 tames an attacker that is too sure of itself; β = 0 silences one that has learnt nothing.
-
-    Attributes:
-        prior: (|S|,) p.
-        beta: β ≥ 0.
-        doubt: share of the prior in the mixture. What did not happen in v validation rows may still happen in one
-            of v + 2 (the rule of succession), so certainty is never claimed.
-        gain: information of the result on the validation rows, in nats.
-    """
-
-    prior: Floats
-    beta: float
-    doubt: float
-    gain: float
-
-    def __call__(self, log_scores: Floats) -> Floats:
-        """Turn `log p̂` (n, |S|), known up to a constant for each row, into probabilities (n, |S|)."""
-        return _apply(log_scores, self.prior, self.beta, self.doubt)
-
-
-def calibrate(log_scores: Floats, codes: Labels, *, prior: Floats) -> Calibration:
-    """Fit β on validation rows by maximum likelihood, where they say anything; else it stays near 1.
-
-    What is calibrated learns from the validation rows afterwards. Scores that say next to nothing leave the likelihood
-    flat: without a prior for β it would be anything, and apply to a learner that has come to say something.
-
-    Args:
-        log_scores: (v, |S|) `log p̂` on rows the attacker was not trained on.
-        codes: (v,) their classes.
-        prior: (|S|,) p.
-    """
-    doubt = 1.0 / (len(codes) + 2)
-
-    def gain(beta: float) -> float:
-        return float(gains(_apply(log_scores, prior, beta, doubt), codes, prior).mean())
-
-    # The likelihood is concave in β but for the mixing; near 0 and far from it alike, a log scale finds its top.
-    found = minimize_scalar(
-        lambda t: 0.5 * (t / _USUAL) ** 2 - len(codes) * gain(float(np.exp(t))),
-        bounds=(np.log(1e-3), np.log(_STEEPEST)),
-        method="bounded",
-    )
-    best = max((0.0, float(np.exp(found.x))), key=lambda beta: round(gain(beta), 12))
-    return Calibration(prior, best, doubt, gain(best))
-
-
-def _apply(log_scores: Floats, prior: Floats, beta: float, doubt: float) -> Floats:
-    if beta == 0:  # the prior itself, to the last bit: nothing learnt is no information, not 1e-16 of it
-        return np.tile(prior, (len(log_scores), 1))
-    log_prior = np.log(prior)
-    sharp = np.exp(log_softmax(log_prior + beta * (log_scores - log_prior), axis=1))
-    return np.asarray((1 - doubt) * sharp + doubt * prior)

@@ -1,7 +1,9 @@
-"""The surface of data: what a file shows beside the values that other attackers read, channel by channel.
+"""The surface of data: what a file shows beside the values that other attackers read, channel by
+channel.
 
-How often a value occurs, its last digit, the seconds of a time, capitals and blanks of a text: each is a channel of
-numbers, one per sample. What a channel tells is measured on its own, held out, so that a person learns where to look.
+How often a value occurs, its last digit, the seconds of a time, capitals and blanks of a text: each
+is a channel of numbers, one per sample. What a channel tells is measured on its own, held out, so
+that a person learns where to look.
 """
 
 from __future__ import annotations
@@ -15,13 +17,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
-from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.model_selection import StratifiedKFold, cross_val_predict
 from sklearn.naive_bayes import MultinomialNB
 
-from lowtide.attack.attackers import Part, log_of
+from lowtide.attack.attackers import AttackLearner
 from lowtide.checks import LowtideError
-from lowtide.density.objectives import mean_with_interval
+from lowtide.estimate.learners.base import Held, Stage
+from lowtide.estimate.learners.trees import ForestPath, Growth, grown
+from lowtide.estimate.objectives import mean_with_interval
 from lowtide.interface import Estimate
 from lowtide.labels import read_classes
 from lowtide.splits import generator, grouped_folds, read_groups, some_rows, stratified_folds
@@ -31,8 +34,10 @@ _EXACT = 64  # different values up to which each is a part of its own
 _PARTS = 16  # of a channel of more values
 _PRIOR_ROWS = 2.0  # how many rows the prior counts for in each part
 _LEAST_PER_CLASS = 2  # one for each half
-_CLEARLY_MORE = 1.25  # times what the values tell: a channel of few parts is learnt better from few rows
-_ROUNDS, _NO_GAIN = 200, 10  # of boosting, and after how many without a gain it stops
+_CLEARLY_MORE = (
+    1.25  # times what the values tell: a channel of few parts is learnt better from few rows
+)
+_ROUNDS = 200  # of boosting
 _LEARNT_ROWS = 20_000
 _SPELLING_FOLDS = 3
 _NOT_THERE = -(10.0**6)
@@ -43,15 +48,19 @@ class Surface:
     """The surface of n samples.
 
     Attributes:
-        names: what each of k channels is, in words: "the last digit of 'id'". They may quote names of columns, never a
-            value.
+        names: what each of k channels is, in words: "the last digit of 'id'". They may quote names
+            of columns, never a value.
         channels: (n, k) their numbers; NaN where a channel does not apply.
-        plain: (n, p) what other attackers see of the values behind the channels, sorted into few parts from 0.
-        behind: for each channel the columns of `plain` that it belongs to; it is worth a word where it tells more.
+        plain: (n, p) what other attackers see of the values behind the channels, sorted into few
+            parts from 0.
+        behind: for each channel the columns of `plain` that it belongs to; it is worth a word where
+            it tells more.
         columns: for each channel the columns that it is read from; none where it is read from all.
-        spelling: which short runs of characters texts that are mostly different have, (n, hashed) CSR, by what they
-            are in words: "the spelling of 'email'".
-        alike: (n,) samples that show the very same have one number, from 0; `None` for kinds that are not counted.
+        spelling: which short runs of characters texts that are mostly different have, (n, hashed)
+            CSR, by what they are in words: "the spelling of 'email'".
+        spelled: the column of each of these.
+        alike: (n,) samples that show the very same have one number, from 0; `None` for kinds that
+            are not counted.
     """
 
     names: tuple[str, ...]
@@ -60,6 +69,7 @@ class Surface:
     behind: tuple[tuple[int, ...], ...]
     columns: tuple[tuple[str, ...], ...] = ()
     spelling: Mapping[str, Any] = field(default_factory=dict)
+    spelled: Mapping[str, str] = field(default_factory=dict)
     alike: Ints | None = None
 
     def __post_init__(self) -> None:
@@ -73,9 +83,11 @@ class Surface:
 
 
 class SurfacedRows:
-    """Rows as attackers are given them: what they hold, and the surface of the whole file, read when it is asked for.
+    """Rows as attackers are given them: what they hold, and the surface of the whole file, read
+    when it is asked for.
 
-    To whoever asks for an array, or for columns, they are what they hold: an attacker need not know of the surface.
+    To whoever asks for an array, or for columns, they are what they hold: an attacker need not know
+    of the surface.
 
     Args:
         held: (n, columns) numbers, a NumPy array or CSR.
@@ -84,7 +96,8 @@ class SurfacedRows:
     """
 
     def __init__(self, held: Any, read: Callable[[], Surface], index: Ints | None = None) -> None:
-        self.held, self._index = held, np.arange(held.shape[0]) if index is None else index
+        self.held = held
+        self._index = np.arange(held.shape[0]) if index is None else index
         self._read = read if isinstance(read, _Once) else _Once(read)
 
     @property
@@ -142,12 +155,18 @@ class ChannelLeak:
 
 
 def telling_channels(
-    surface: Surface, s: ArrayLike, *, groups: ArrayLike | None = None, seed: int = 0, level: float = 0.95
+    surface: Surface,
+    s: ArrayLike,
+    *,
+    groups: ArrayLike | None = None,
+    seed: int = 0,
+    level: float = 0.95,
 ) -> tuple[ChannelLeak, ...]:
-    """The channels that clearly tell something, and more than the values behind them do; those that tell most first.
+    """The channels that clearly tell something, and more than the values behind them do; those that
+    tell most first.
 
-    Each channel is sorted into parts; the classes are counted in one half of the samples, and the other half says what
-    the counts are worth. Intervals hold for all channels at once.
+    Each channel is sorted into parts; the classes are counted in one half of the samples, and the
+    other half says what the counts are worth. Intervals hold for all channels at once.
 
     Args:
         surface: of n samples.
@@ -184,8 +203,8 @@ def telling_channels(
 def sorted_into_parts(column: NDArray[Any], exact: int = _EXACT) -> Ints:
     """A column of numbers (n,) as parts from 0; NaN is one part.
 
-    Values are parts of their own where there are at most `exact`, or where they hold many of the cells; the others are
-    sorted into equal shares.
+    Values are parts of their own where there are at most `exact`, or where they hold many of the
+    cells; the others are sorted into equal shares.
     """
     gone = np.isnan(column)
     values, codes, counts = np.unique(column[~gone], return_inverse=True, return_counts=True)
@@ -201,17 +220,23 @@ def sorted_into_parts(column: NDArray[Any], exact: int = _EXACT) -> Ints:
 
 
 def frequent_parts(codes: Ints) -> Ints:
-    """Codes (n,) as parts from 0: each where they are few, else each that holds many samples; the rest are one."""
+    """Codes (n,) as parts from 0: each where they are few, else each that holds many samples; the
+    rest are one.
+    """
     counts = np.bincount(codes)
     kept = counts > (0 if len(counts) <= _EXACT else len(codes) / (2 * _PARTS))
     return np.where(kept, np.cumsum(kept), 0)[codes]
 
 
 def _read_names(runs: Any, codes: Labels, half: Ints) -> Ints:
-    """The class that naive Bayes guesses from runs of characters (n, hashed), learnt in the other half."""
+    """The class that naive Bayes guesses from runs of characters (n, hashed), learnt in the other
+    half.
+    """
     guesses = np.zeros(len(codes), dtype=np.intp)
     for side in (0, 1):
-        guesses[half == side] = MultinomialNB().fit(runs[half != side], codes[half != side]).predict(runs[half == side])
+        guesses[half == side] = (
+            MultinomialNB().fit(runs[half != side], codes[half != side]).predict(runs[half == side])
+        )
     return guesses
 
 
@@ -220,7 +245,8 @@ def _gains(parts: Ints, codes: Labels, half: Ints, classes: int) -> Floats:
     gains = np.zeros(len(codes))
     cells = int(parts.max()) + 1
     for side in (0, 1):
-        learnt, asked = half != side, half == side
+        learnt = half != side
+        asked = half == side
         joint = np.bincount(parts[learnt] * classes + codes[learnt], minlength=cells * classes)
         counts = joint.reshape(cells, classes).astype(np.float64)
         prior = (counts.sum(axis=0) + 1.0) / (counts.sum() + classes)
@@ -238,11 +264,12 @@ def _mean(gains: Floats, groups: Labels | None, level: float) -> Estimate:
     return Estimate(found.value, found.low, found.high, len(gains))
 
 
-class SurfaceLearner:
+class SurfaceLearner(AttackLearner):
     """Boosted trees on the channels of a surface.
 
-    Texts that are mostly different cannot be seen one by one. Naive Bayes reads the characters that they are made of,
-    and what it says of rows that it has not learnt from is one more channel for each class.
+    Texts that are mostly different cannot be seen one by one. Naive Bayes reads the characters that
+    they are made of, and what it says of rows that it has not learnt from is one more channel for
+    each class.
     """
 
     reads_surface = True
@@ -250,73 +277,75 @@ class SurfaceLearner:
     def __init__(self, seed: int) -> None:
         self._seed = seed
 
-    def learn(self, train: Part, validation: Part, prior: Floats) -> None:
-        """Boost, on 20,000 rows at most, until the validation rows gain nothing more."""
-        inputs, codes = self._prepare(train)
-        self._model = self._boosted(len(codes), _ROUNDS, early_stopping=True, n_iter_no_change=_NO_GAIN)
-        self._model.fit(inputs, codes, X_val=self._inputs(validation.rows), y_val=validation.codes)
-
-    def refit(self, rows: Part, prior: Floats) -> None:
-        """Boost on all rows, 20,000 at most, for as many rounds as the validation rows gained from."""
-        rounds = max(1, self._model.n_iter_ - _NO_GAIN)
-        inputs, codes = self._prepare(rows)
-        self._model = self._boosted(len(codes), rounds, early_stopping=False).fit(inputs, codes)
-
-    def _prepare(self, train: Part) -> tuple[Any, Labels]:
-        """Choose the channels, learn the names, and read some rows by them."""
-        some = some_rows(len(train.codes), _LEARNT_ROWS, np.random.default_rng(self._seed))
-        rows, codes = _surfaced(train.rows[some]), train.codes[some]
-        channels = _told(rows)
-        self._columns = np.flatnonzero(np.ptp(channels, axis=0) > 0)
-        if not len(self._columns):
-            self._columns = np.arange(1)
-        self._names, inputs = None, channels[:, self._columns]
-        if rows.spelling is not None:
-            inputs = np.column_stack([inputs, self._learn_names(rows.spelling, codes)])
-        return inputs, codes
-
-    def _boosted(self, n: int, rounds: int, **stopping: Any) -> HistGradientBoostingClassifier:
-        """Unfitted trees for n rows."""
-        return HistGradientBoostingClassifier(
-            learning_rate=0.1,
-            max_iter=rounds,
-            max_leaf_nodes=16,
-            min_samples_leaf=int(np.clip(n // 200, 5, 20)),
-            l2_regularization=5.0,
-            random_state=self._seed,
-            **stopping,
+    def fit(
+        self, rows: Any, codes: Labels, log_prior: Floats, held: Held = None, until: Stage = None
+    ) -> ForestPath:
+        """Boost, on 20,000 rows at most."""
+        some = some_rows(len(codes), _LEARNT_ROWS, np.random.default_rng(self._seed))
+        codes = codes[some]
+        seen = _surfaced(rows[some])
+        channels = _told(seen)
+        columns = np.flatnonzero(np.ptp(channels, axis=0) > 0)
+        reader = _SurfaceReader(columns if len(columns) else np.arange(1), None)
+        learnt: Any = channels[:, reader.columns]
+        if seen.spelling is not None:
+            reader.names = MultinomialNB().fit(seen.spelling, codes)
+            learnt = np.column_stack([learnt, _cross_read(seen.spelling, codes, self._seed)])
+        growth = Growth(
+            _ROUNDS,
+            16,
+            0.1,
+            least=int(np.clip(len(codes) // 200, 5, 20)),
+            shrink=5.0,
+            seed=self._seed,
         )
+        return grown(reader, learnt, codes, log_prior, growth, held=held, until=until)
 
-    def log_scores(self, rows: Any) -> Floats:
-        """`log p̂(s|y)`, (n, |S|)."""
-        return log_of(self._model.predict_proba(self._inputs(rows)))
 
-    def _learn_names(self, spelling: Any, codes: Labels) -> Floats:
-        """What naive Bayes says of rows that it has not learnt from, (n, |S|)."""
-        folds = StratifiedKFold(_SPELLING_FOLDS, shuffle=True, random_state=self._seed)
-        self._names = MultinomialNB().fit(spelling, codes)
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="The least populated class")
-            told = cross_val_predict(MultinomialNB(), spelling, codes, cv=folds, method="predict_log_proba")
-        return np.asarray(told, dtype=np.float64)
+@dataclass
+class _SurfaceReader:
+    """What trees see of rows with a surface.
 
-    def _inputs(self, rows: Any) -> Any:
+    Attributes:
+        columns: the channels that are read.
+        names: what reads their spelling, where there is any.
+    """
+
+    columns: Ints
+    names: MultinomialNB | None
+
+    def __call__(self, rows: Any) -> Any:
+        """(n, channels and classes)."""
         seen = _surfaced(rows)
-        channels = _told(seen)[:, self._columns]
-        return (
-            channels
-            if self._names is None
-            else np.column_stack([channels, self._names.predict_log_proba(seen.spelling)])
+        channels = _told(seen)[:, self.columns]
+        if self.names is None:
+            return channels
+        return np.column_stack([channels, self.names.predict_log_proba(seen.spelling)])
+
+
+def _cross_read(spelling: Any, codes: Labels, seed: int) -> Floats:
+    """What naive Bayes says of rows that it has not learnt from, (n, |S|)."""
+    folds = StratifiedKFold(_SPELLING_FOLDS, shuffle=True, random_state=seed)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="The least populated class")
+        told = cross_val_predict(
+            MultinomialNB(), spelling, codes, cv=folds, method="predict_log_proba"
         )
+    return np.asarray(told, dtype=np.float64)
 
 
 def _told(rows: SurfacedRows) -> Floats32:
     """The channels of rows, with a number that none of them has where a channel does not apply."""
-    channels = rows.channels if rows.channels.shape[1] else np.zeros((rows.shape[0], 1), dtype=np.float32)
+    channels = (
+        rows.channels if rows.channels.shape[1] else np.zeros((rows.shape[0], 1), dtype=np.float32)
+    )
     return np.nan_to_num(channels, nan=_NOT_THERE)
 
 
 def _surfaced(rows: Any) -> SurfacedRows:
     if not isinstance(rows, SurfacedRows):
-        raise LowtideError("the attacker of the surface needs the table or texts themselves; call attack() with them")
+        raise LowtideError(
+            "the attacker of the surface needs the table or texts themselves; call attack() with"
+            " them"
+        )
     return rows

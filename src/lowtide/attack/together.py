@@ -1,9 +1,10 @@
 """What several samples of one person tell together: the answers to single samples, added up.
 
 Given the secret, samples of a person are taken as independent: the belief after m of them is
-`p(s)·exp(β Σ_k i(s; y_k))` with the attacker's held-out `i = log q/p`. Samples of one person have more in common than
-the secret, so the sum claims too much; β, learnt from other persons, corrects that. Right guesses and information are
-scored against the truth, so both are lower bounds up to their intervals, which are over persons.
+`p(s)·exp(β Σ_k i(s; y_k))` with the attacker's held-out `i = log q/p`. Samples of one person have
+more in common than the secret, so the sum claims too much; β, learnt from other persons, corrects
+that. Right guesses and information are scored against the truth, so both are lower bounds up to
+their intervals, which are over persons.
 """
 
 from __future__ import annotations
@@ -17,13 +18,15 @@ from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax
 
 from lowtide.attack.panel import AttackReport
-from lowtide.density.objectives import mean_with_interval
 from lowtide.errors import LowtideError
+from lowtide.estimate.objectives import mean_with_interval
 from lowtide.formatting import in_ascii, interval, percent, percents
 from lowtide.interface import Estimate, TextTable
 from lowtide.types import Floats, Labels
 
-_DRAWS = 20  # of m samples of every person: what is left of the randomness of the choice is small beside the interval
+# Of m samples of every person: what is left of the randomness of the choice is small beside the
+# interval
+_DRAWS = 20
 FEWEST_PERSONS = 20  # persons: an interval over fewer says nothing
 _MOST_SCALE = 2.0  # of β; 1 is independence given the secret
 
@@ -83,11 +86,19 @@ class PersonHistories:
 
     def note(self, rows: str) -> str:
         """How the figures are to be read."""
-        said = f"Answers to single held-out {rows} added up; intervals are over persons. A lower bound."
+        said = (
+            f"Answers to single held-out {rows} added up; intervals are over persons. A lower"
+            " bound."
+        )
         if self.too_long:
-            said += f" Fewer than {FEWEST_PERSONS} persons have {', '.join(map(str, self.too_long))} {rows}."
+            said += (
+                f" Fewer than {FEWEST_PERSONS} persons have {', '.join(map(str, self.too_long))}"
+                f" {rows}."
+            )
         if self.mixed:
-            said += f" {self.mixed:,} persons were left out, since their {rows} differ in the secret."
+            said += (
+                f" {self.mixed:,} persons were left out, since their {rows} differ in the secret."
+            )
         return said
 
     def to_json(self) -> dict[str, Any]:
@@ -97,13 +108,19 @@ class PersonHistories:
 
 def read_posts(given: Any) -> tuple[int, ...]:
     """Numbers of samples from what a user writes: `"1,5,10"`, a number, or several."""
-    parts: Iterable[Any] = given.split(",") if isinstance(given, str) else given if _is_several(given) else (given,)
+    parts: Iterable[Any] = (given,)
+    if isinstance(given, str):
+        parts = given.split(",")
+    elif _is_several(given):
+        parts = given
     try:
         found = sorted({int(str(part).strip()) for part in parts})
     except ValueError:
         found = []
     if not found or found[0] < 1:
-        raise LowtideError(f"posts must be whole numbers from 1 on, such as 1,5,10,20, got {given!r}")
+        raise LowtideError(
+            f"posts must be whole numbers from 1 on, such as 1,5,10,20, got {given!r}"
+        )
     return tuple(found)
 
 
@@ -112,7 +129,12 @@ def _is_several(given: Any) -> bool:
 
 
 def told_together(
-    report: AttackReport, persons: Labels, samples: Sequence[int], *, seed: int = 0, level: float = 0.95
+    report: AttackReport,
+    persons: Labels,
+    samples: Sequence[int],
+    *,
+    seed: int = 0,
+    level: float = 0.95,
 ) -> PersonHistories:
     """What m samples of one person tell, for several m, to the strongest attacker.
 
@@ -131,9 +153,12 @@ def told_together(
     first[who] = codes
     mixed = np.unique(who[first[who] != codes])
     kept = ~np.isin(who, mixed)
-    who, codes, densities = who[kept], codes[kept], densities[kept]
+    who = who[kept]
+    codes = codes[kept]
+    densities = densities[kept]
     counts = np.bincount(who, minlength=len(first))
-    told, too_long = [], []
+    told = []
+    too_long = []
     for m in samples:
         able = np.flatnonzero(counts >= m)
         if len(able) < FEWEST_PERSONS or len(np.unique(first[able])) < 2:
@@ -162,7 +187,8 @@ def _scored(sums: Floats, codes: Labels, m: int, level: float) -> ToldTogether:
     with np.errstate(divide="ignore"):
         prior = np.log(shares)  # -inf where a class has no such person: it is never believed
     halves = _halves(codes)
-    beliefs, scales = np.empty_like(sums), []
+    beliefs = np.empty_like(sums)
+    scales = []
     for half in (False, True):
         scale = _fit_scale(sums[:, halves != half], codes[halves != half], prior)
         mine = halves == half
@@ -173,7 +199,9 @@ def _scored(sums: Floats, codes: Labels, m: int, level: float) -> ToldTogether:
     accuracy = mean_with_interval(right, level)
     accuracy = Estimate(accuracy.value, max(0.0, accuracy.low), min(1.0, accuracy.high), accuracy.n)
     information = mean_with_interval(own.mean(axis=0), level)
-    return ToldTogether(m, len(codes), accuracy, information, float(shares.max()), float(np.mean(scales)))
+    return ToldTogether(
+        m, len(codes), accuracy, information, float(shares.max()), float(np.mean(scales))
+    )
 
 
 def _halves(codes: Labels) -> Labels:

@@ -1,7 +1,7 @@
 """What holds against every attacker: a bound from the counts of a release with few different rows.
 
-It needs no attacker and no model. It rests on the rows being independent draws that had no part in choosing what is
-released, and says so.
+It needs no attacker and no model. It rests on the rows being independent draws that had no part in
+choosing what is released, and says so.
 """
 
 from __future__ import annotations
@@ -27,14 +27,27 @@ from lowtide.theory.anonymity import Anonymity, anonymity
 from lowtide.theory.count_curve import CountPoint, learning_curve, rows_needed
 from lowtide.types import Floats, Ints
 
-_NEAR = 0.03  # right guesses above what the rows settle at: near enough to be worth asking for more rows
+# Right guesses above what the rows settle at: near enough to be worth asking for more rows
+_NEAR = 0.03
 _FULL = 0.9995  # is printed as 100.0 %
 _MEANINGS = (
-    ("k-anonymity", "k", "every {row} is shown like at least k − 1 others; says nothing of their {secret}"),
+    (
+        "k-anonymity",
+        "k",
+        "every {row} is shown like at least k − 1 others; says nothing of their {secret}",
+    ),
     ("unique", "unique", "share of the {rows} that are shown like no other"),
-    ("distinct l-diversity", "distinct", "values of the {secret} that occur among {rows} shown alike, at least"),
+    (
+        "distinct l-diversity",
+        "distinct",
+        "values of the {secret} that occur among {rows} shown alike, at least",
+    ),
     ("entropy l-diversity", "entropy", "the same, a rare value counting for less"),
-    ("t-closeness", "closeness", "how far the shares of the {secret} among {rows} shown alike are from those of all"),
+    (
+        "t-closeness",
+        "closeness",
+        "how far the shares of the {secret} among {rows} shown alike are from those of all",
+    ),
     ("δ-disclosure", "disclosure", "largest |log| of such a share over the share among all {rows}"),
 )
 
@@ -44,7 +57,8 @@ class WholeRelease:
     """All that a release shows, to be counted.
 
     Attributes:
-        samples: n released samples with all their columns; `None` where the attackers are given them all.
+        samples: n released samples with all their columns; `None` where the attackers are given
+            them all.
         card: the card of the release; `None` without one.
         secret: what the secret is called, which the card must be about.
     """
@@ -56,7 +70,8 @@ class WholeRelease:
 
 @dataclass(frozen=True)
 class ChosenHere:
-    """The bounds if the audited rows themselves chose which columns are hidden: they hold for every choice at once.
+    """The bounds if the audited rows themselves chose which columns are hidden: they hold for every
+    choice at once.
 
     Attributes:
         columns: how many columns there were to choose from.
@@ -90,7 +105,10 @@ class CountedTails:
     @classmethod
     def of_counts(cls, counts: Floats, epsilon: float, failure: float) -> CountedTails:
         """Divergence and pointwise leakage from counts; each pair fails with this probability."""
-        pairs = (theory.divergence(counts, epsilon, failure), theory.pointwise(counts, epsilon, failure))
+        pairs = (
+            theory.divergence(counts, epsilon, failure),
+            theory.pointwise(counts, epsilon, failure),
+        )
         return cls(epsilon, *pairs[0], *pairs[1])
 
 
@@ -108,13 +126,17 @@ class CountedRelease:
         entropy: all there is to know about the secret, in nats, by the shares of the rows.
         curve: the bounds for fewer rows.
         enough: the accuracy that `needed` is about.
-        needed: about how many rows would show `enough`; `None` where that cannot be said, or where these do.
+        needed: about how many rows would show `enough`; `None` where that cannot be said, or where
+            these do.
         anonymity: measures of disclosure control of the same counts.
-        tails: bounds on the divergence and on pointwise leakage at one ε; `None` where no ε was asked about.
-        chosen: the bounds if these rows chose the columns; `None` where something else was chosen, too.
-        planned: whether the release has a card, so that a plan was made from reference rows: maybe from these.
-        stated: the bound of the card about this secret, which is from rows that had no part in the plan; `None` where
-            the card has none, or one that holds less surely.
+        tails: bounds on the divergence and on pointwise leakage at one ε; `None` where no ε was
+            asked about.
+        chosen: the bounds if these rows chose the columns; `None` where something else was chosen,
+            too.
+        planned: whether the release has a card, so that a plan was made from reference rows: maybe
+            from these.
+        stated: the bound of the card about this secret, which is from rows that had no part in the
+            plan; `None` where the card has none, or one that holds less surely.
         nouns: what the kind of data calls its things.
     """
 
@@ -155,15 +177,19 @@ class CountedRelease:
             failure: the probability with which each bound may fail.
             nouns: what the kind of data calls its things.
             card: of the release.
-            secret: what the secret is called; the bound of a card about another one says nothing here.
-            limit: the accuracy that the bound should show; by default one near what the counts settle at.
+            secret: what the secret is called; the bound of a card about another one says nothing
+                here.
+            limit: the accuracy that the bound should show; by default one near what the counts
+                settle at.
             epsilon: ε of the divergence and of pointwise leakage; `None` for neither.
             seed: of the draws of fewer rows.
         """
         rng = generator(seed, "counted rows")
         curve = learning_curve(counts, failure, rng)
-        n, shares = int(counts.sum()), counts.sum(axis=1) / counts.sum()
-        # What the rule that fits best would get on many rows: it falls like 1/√n where classes are level in a cell.
+        n = int(counts.sum())
+        shares = counts.sum(axis=1) / counts.sum()
+        # What the rule that fits best would get on many rows: it falls like 1/√n where classes are
+        # level in a cell.
         fall = (curve[-2].found - curve[-1].found) / (math.sqrt(2) - 1) if len(curve) > 1 else 0.0
         settled = max(float(shares.max()), curve[-1].found - max(fall, 0.0))
         enough = min(settled + _NEAR, 1.0) if limit is None else limit
@@ -195,24 +221,30 @@ class CountedRelease:
         return self.accuracy >= _FULL
 
     def sentence(self, secret: str) -> str:
-        """What holds, with what confidence, and under which condition; or that these rows cannot tell."""
-        row, rows = self.nouns.row, self.nouns.rows
+        """What holds, with what confidence, and under which condition; or that these rows bound no
+        attacker.
+        """
+        row = self.nouns.row
+        rows = self.nouns.rows
         if self.cannot_tell:
             return (
-                f"Against attackers of every kind these {rows} cannot tell: {self.cells:,} of {self.rows:,} are "
+                f"These {rows} are too few, or too different, to bound every attacker: "
+                f"{self.cells:,} of {self.rows:,} are "
                 f"different. {self._more()}"
             )
         held, nats = (self.accuracy, self.information) if self._headline is None else self._headline
         learns = f", nor learns more than {nats_up(nats)} nat" if nats < self.entropy else ""
         sure = f"{'each ' if learns else ''}with {100 * (1 - self.failure):g} % confidence"
         return (
-            f"No attacker, however clever, guesses the {secret} right more than {percent_up(held)} of the time from "
-            f"one {row} (blind {100 * self.blind:.1f} %){learns}, {sure}, if people are drawn like the reference "
-            f"{rows}{self._condition()}."
+            f"No attacker, however clever, guesses the {secret} right more than {percent_up(held)}"
+            f" of the time from one {row} (blind {100 * self.blind:.1f} %){learns}, {sure}, if"
+            f" people are drawn like the reference {rows}{self._condition()}."
         )
 
     def holds(self, quantity: Unit) -> float | None:
-        """The bound that is stated without a condition on the plan; `None` where these rows may have made it."""
+        """The bound that is stated without a condition on the plan; `None` where these rows may
+        have made it.
+        """
         figures = self._headline
         if figures is None:
             if self.planned:
@@ -222,7 +254,9 @@ class CountedRelease:
 
     @property
     def _headline(self) -> tuple[float, float] | None:
-        """The figures that hold although these rows may have made the plan: those of the card, else for all choices."""
+        """The figures that hold although these rows may have made the plan: those of the card, else
+        for all choices.
+        """
         if not self.planned:
             return None
         if self.stated is not None:
@@ -237,13 +271,14 @@ class CountedRelease:
             return f" and none of these {rows} had a part in choosing what is released"
         if self.stated is not None:
             return (
-                f"; so the card says, from {self.stated.rows:,} {rows} that had no part in the plan (all {self.rows:,} "
-                f"{rows}, which may have had one, give {percent_up(self.accuracy)})"
+                f"; so the card says, from {self.stated.rows:,} {rows} that had no part in the plan"
+                f" (all {self.rows:,} {rows}, which may have had one, give"
+                f" {percent_up(self.accuracy)})"
             )
         if self._headline is None:
             return (
-                f" and the plan was made from other {rows}; if it was made from these, the figure does not hold, and "
-                "what the card states does"
+                f" and the plan was made from other {rows}; if it was made from these, the figure"
+                " does not hold, and what the card states does"
             )
         return (
             f"; that is so even if these {rows} chose which {self.nouns.columns} to hide, and "
@@ -253,32 +288,42 @@ class CountedRelease:
     def _more(self) -> str:
         """What would help."""
         if self.needed is None:
-            return f"Merge values or hide {self.nouns.columns}, so that {self.nouns.rows} are shown alike."
+            return (
+                f"Merge values or hide {self.nouns.columns}, so that {self.nouns.rows} are shown"
+                " alike."
+            )
         return f"About {self.needed:,} {self.nouns.rows} would show {percent_up(self.enough)}."
 
     def cells_in_words(self) -> str:
         """How many different samples there are, and how often the rarest occurs."""
-        row, rows, rarest = self.nouns.row, self.nouns.rows, _times(self.anonymity.k)
-        return f"Counted: {self.cells:,} different {rows} among {self.rows:,}; the rarest {row} occurs {rarest}."
+        row = self.nouns.row
+        rows = self.nouns.rows
+        rarest = _times(self.anonymity.k)
+        return (
+            f"Counted: {self.cells:,} different {rows} among {self.rows:,}; the rarest {row} occurs"
+            f" {rarest}."
+        )
 
     def curve_in_words(self, secret: str) -> str:
         """How the bound falls with the number of samples."""
         points = ", ".join(f"{percent_up(one.accuracy)} from {one.rows:,}" for one in self.curve)
         more = "" if self.needed is None else f" {self._more()}"
         return (
-            f"The bound on how often any attacker guesses the {secret} right, by how many {self.nouns.rows} are "
-            f"counted: {points}.{more}"
+            f"The bound on how often any attacker guesses the {secret} right, by how many"
+            f" {self.nouns.rows} are counted: {points}.{more}"
         )
 
     def tails_in_words(self, secret: str) -> str:
-        """The bounds at one ε; nothing where none was asked about, or all of them are as good as none."""
+        """The bounds at one ε; nothing where none was asked about, or all of them are as good as
+        none.
+        """
         held = self.tails
         if held is None or min(held.forward, held.reverse) >= 1:
             return ""
         times = f"{math.exp(held.epsilon):.3g}"
         said = (
-            f"By counts, at ε = {held.epsilon:g} the divergence is at most {nats_up(held.forward)} forward and "
-            f"{nats_up(held.reverse)} in reverse"
+            f"By counts, at ε = {held.epsilon:g} the divergence is at most {nats_up(held.forward)}"
+            f" forward and {nats_up(held.reverse)} in reverse"
         )
         for share, how in ((held.raised, "as likely"), (held.lowered, "less likely")):
             if share < _FULL:
@@ -294,7 +339,10 @@ class CountedRelease:
         )
         note = f"They describe these {self.nouns.rows}, and bound nothing."
         return TextTable(
-            "The same counts, as disclosure control measures them", ("measure", "value", "meaning"), rows, note
+            "The same counts, as disclosure control measures them",
+            ("measure", "value", "meaning"),
+            rows,
+            note,
         )
 
     def _meaning(self, said: str, secret: str) -> str:
@@ -336,13 +384,27 @@ def count_release(
     _, codes = read_classes(labels)
     counts = theory.count_cells(np.asarray(alike)[:, None], codes, int(codes.max()) + 1)
     return CountedRelease.of_counts(
-        counts, failure, nouns=kind.nouns, card=card, secret=secret, limit=limit, epsilon=epsilon, seed=seed
+        counts,
+        failure,
+        nouns=kind.nouns,
+        card=card,
+        secret=secret,
+        limit=limit,
+        epsilon=epsilon,
+        seed=seed,
     )
 
 
 def _chosen_here(counts: Floats, failure: float, card: ReleaseCard | None) -> ChosenHere | None:
-    """The bounds that hold for all choices of columns at once: 2^m plans share the failure probability."""
-    if card is None or card.policy != "fixed" or card.mechanism != "redact" or card.parameters.get("fill") is not None:
+    """The bounds that hold for all choices of columns at once: 2^m plans share the failure
+    probability.
+    """
+    if (
+        card is None
+        or card.policy != "fixed"
+        or card.mechanism != "redact"
+        or card.parameters.get("fill") is not None
+    ):
         return None
     columns = len(card.features) + len(card.unjudged.released) + len(card.unjudged.withheld)
     share = failure / 2.0**columns

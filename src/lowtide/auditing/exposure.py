@@ -1,7 +1,9 @@
-"""Who is exposed: how the strongest attacker's certainty is spread over test rows, and in which group it reads most.
+"""Who is exposed: how the strongest attacker's certainty is spread over test rows, and in which
+group it reads most.
 
-Averages hide few people of whom much is told. All figures are about one attacker, so they bound from below what better
-ones would find; those that are called claims rest on its own probabilities, calibrated on other rows.
+Averages hide few people of whom much is told. All figures are about one attacker, so they bound
+from below what better ones would find; those that are called claims rest on its own probabilities,
+calibrated on other rows.
 """
 
 from __future__ import annotations
@@ -15,13 +17,16 @@ from scipy.stats import binom
 
 from lowtide.attack.panel import AttackReport
 from lowtide.attack.scores import gains
-from lowtide.density.objectives import mean_with_interval
+from lowtide.estimate.objectives import mean_with_interval
 from lowtide.formatting import in_ascii, interval, percent, percents, plain
 from lowtide.interface import Circumstances, Estimate, TextTable
 from lowtide.theory.shares import lower_limit, upper_limit
 from lowtide.types import Bools, Floats, Labels
 
-RATES = (1e-2, 1e-3)  # false-positive rates at which attacks are usually compared (Carlini and others 2022)
+RATES = (
+    1e-2,
+    1e-3,
+)  # false-positive rates at which attacks are usually compared (Carlini and others 2022)
 EPSILONS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0)
 FEWEST = 50  # test rows of a group: below, the interval of right guesses is wider than ±14 points
 _SURE = (10, 100, 1000)
@@ -31,12 +36,13 @@ _NAMED = 20  # rows in the private part
 
 @dataclass(frozen=True)
 class Caught:
-    """How many of one class an attacker finds while it wrongly accuses few others, for the class where it finds most.
+    """How many of one class an attacker finds while it wrongly accuses few others, for the class
+    where it finds most.
 
     Attributes:
         rate: share of the others that are accused, the false-positive rate.
-        share: of the class that is found, the true-positive rate. The interval allows for what is not known of the rate
-            of the threshold, and for having picked the class.
+        share: of the class that is found, the true-positive rate. The interval allows for what is
+            not known of the rate of the threshold, and for having picked the class.
     """
 
     rate: float
@@ -66,7 +72,8 @@ class ExposedGroup:
         left_out: how many were not.
         fewest: the least number of test rows.
         rows: how many test rows the worst one has.
-        accuracy: how often the attacker is right in it; the interval has paid for the choice, here and below.
+        accuracy: how often the attacker is right in it; the interval has paid for the choice, here
+            and below.
         information: what it reads there, in nats.
         elsewhere: how often it is right in all other rows.
     """
@@ -91,11 +98,13 @@ class Exposure:
         blind: share of the commonest class, which a blind guess gets right.
         caught: by false-positive rate.
         sure: by the number of guesses.
-        quantiles: of the pointwise maximal leakage `max_s i(s; y)` over rows that the attacker claims, in nats.
-        curve: by ε, the claimed share of rows with more than ε: the δ of (ε, δ) pointwise maximal leakage.
+        quantiles: of the pointwise maximal leakage `max_s i(s; y)` over rows that the attacker
+            claims, in nats.
+        curve: by ε, the claimed share of rows with more than ε: the δ of (ε, δ) pointwise maximal
+            leakage.
         group: the worst one; `None` where nobody asked, or none is large enough.
-        private: numbers of rows, which stay inside: of those that tell most about their own class, and of one of the
-            worst group.
+        private: numbers of rows, which stay inside: of those that tell most about their own class,
+            and of one of the worst group.
     """
 
     attacker: str
@@ -109,10 +118,14 @@ class Exposure:
     private: Mapping[str, Any] = field(repr=False)
 
     @classmethod
-    def of(cls, report: AttackReport, told: Circumstances | None = None, level: float = 0.95) -> Exposure:
+    def of(
+        cls, report: AttackReport, told: Circumstances | None = None, level: float = 0.95
+    ) -> Exposure:
         """Look at the answers of the strongest attacker."""
         place = report.tested(report.strongest)
-        q, codes, rows = report.probabilities, report.codes[place], report.rows[place]
+        q = report.probabilities
+        codes = report.codes[place]
+        rows = report.rows[place]
         failure = (1 - level) / 2
         told = told or Circumstances()
         numbers = rows if told.numbers is None else np.asarray(told.numbers)[rows]
@@ -120,7 +133,8 @@ class Exposure:
         own = gains(q, codes, report.prior)
         right = q.argmax(axis=1) == codes
         order = np.argsort(-q.max(axis=1), kind="stable")
-        group, member = None, None
+        group = None
+        member = None
         if told.subgroups is not None:
             group, member = _worst(told.subgroups[rows], right, own, told.subgroups_of, level)
         private = {
@@ -134,11 +148,17 @@ class Exposure:
             blind=float(report.prior.max()),
             caught=tuple(Caught(rate, _caught(q, codes, rate, failure)) for rate in RATES),
             sure=tuple(
-                SureGuesses(count, _share(right[order[:count]], failure)) for count in _SURE if count <= len(codes) / 2
+                SureGuesses(count, _share(right[order[:count]], failure))
+                for count in _SURE
+                if count <= len(codes) / 2
             ),
-            quantiles={u: _quantile(leakage, u, failure) for u in _QUANTILES if len(codes) * (1 - u) >= 1},
+            quantiles={
+                u: _quantile(leakage, u, failure) for u in _QUANTILES if len(codes) * (1 - u) >= 1
+            },
             # No answer lifts a class above 1/p(s).
-            curve={e: _share(leakage > e, failure) for e in EPSILONS if e < -np.log(report.prior.min())},
+            curve={
+                e: _share(leakage > e, failure) for e in EPSILONS if e < -np.log(report.prior.min())
+            },
             group=group,
             private=private,
         )
@@ -146,15 +166,24 @@ class Exposure:
     def table(self, secret: str, rows: str) -> TextTable:
         """A line each, with intervals."""
         lines = [
-            (f"people of one {secret} that it finds, at {percent(one.rate)} false alarms", percents(one.share))
+            (
+                f"people of one {secret} that it finds, at {percent(one.rate)} false alarms",
+                percents(one.share),
+            )
             for one in self.caught
         ]
         lines += [
-            (f"right among the {one.count:,} most certain guesses (blind {percent(self.blind)})", percents(one.right))
+            (
+                f"right among the {one.count:,} most certain guesses (blind {percent(self.blind)})",
+                percents(one.right),
+            )
             for one in self.sure
         ]
         lines += [
-            (f"pointwise maximal leakage, {percent(u)} of the {rows} have less (nats, claimed)", interval(one, 3))
+            (
+                f"pointwise maximal leakage, {percent(u)} of the {rows} have less (nats, claimed)",
+                interval(one, 3),
+            )
             for u, one in self.quantiles.items()
         ]
         if self.group is not None:
@@ -168,14 +197,17 @@ class Exposure:
                 ("right in all other groups", percents(worst.elsewhere)),
             ]
         named = tuple((in_ascii(what), in_ascii(figure)) for what, figure in lines)
-        return TextTable(f"Who is exposed, by {self.attacker}", ("figure", "value"), named, self.note(rows))
+        return TextTable(
+            f"Who is exposed, by {self.attacker}", ("figure", "value"), named, self.note(rows)
+        )
 
     def note(self, rows: str) -> str:
         """How the figures are to be read."""
         said = f"On {self.n:,} {rows} that it had not learnt from; a better attacker may find more."
         if self.group is not None:
             said += (
-                f" Groups of fewer than {self.group.fewest} test {rows} are left out ({self.group.left_out} of them)."
+                f" Groups of fewer than {self.group.fewest} test {rows} are left out"
+                f" ({self.group.left_out} of them)."
             )
         return said
 
@@ -189,36 +221,48 @@ class Exposure:
 
 def _share(hits: Bools, failure: float) -> Estimate:
     """A share with its Clopper–Pearson interval; each end fails with this probability."""
-    k, n = int(np.count_nonzero(hits)), len(hits)
+    k = int(np.count_nonzero(hits))
+    n = len(hits)
     return Estimate(k / n, float(lower_limit(k, n, failure)), float(upper_limit(k, n, failure)), n)
 
 
 def _caught(q: Floats, codes: Labels, rate: float, failure: float) -> Estimate:
     """The largest true-positive rate over the classes, one against the rest."""
     found = [
-        one for k in range(q.shape[1]) if (one := _true_positives(q[:, k], codes == k, rate, failure / q.shape[1]))
+        one
+        for k in range(q.shape[1])
+        if (one := _true_positives(q[:, k], codes == k, rate, failure / q.shape[1]))
     ]
     best = max(found, key=lambda one: one.value)
-    return Estimate(best.value, max(one.low for one in found), max(one.high for one in found), best.n)
+    return Estimate(
+        best.value, max(one.low for one in found), max(one.high for one in found), best.n
+    )
 
 
 def _true_positives(score: Floats, positive: Bools, rate: float, failure: float) -> Estimate | None:
-    """The true-positive rate at a false-positive rate, with an interval; `None` where one side has no rows.
+    """The true-positive rate at a false-positive rate, with an interval; `None` where one side has
+    no rows.
 
-    The rate of the (j+1)-th largest score among N negatives is a draw of Beta(j + 1, N − j). The lower end takes a
-    threshold whose rate is surely no larger than asked for, the upper end one whose rate is surely no smaller, and each
-    then allows for the number of positives; half of the failure goes to either step.
+    The rate of the (j+1)-th largest score among N negatives is a draw of Beta(j + 1, N − j). The
+    lower end takes a threshold whose rate is surely no larger than asked for, the upper end one
+    whose rate is surely no smaller, and each then allows for the number of positives; half of the
+    failure goes to either step.
     """
-    up, down = score[positive], np.sort(score[~positive])[::-1]
+    up = score[positive]
+    down = np.sort(score[~positive])[::-1]
     if not len(up) or not len(down):
         return None
-    each, n = failure / 2, len(down)
-    near = rate * n + 10 * np.sqrt(rate * n) + 50  # thresholds beyond ten standard errors are not asked about
+    each = failure / 2
+    n = len(down)
+    near = (
+        rate * n + 10 * np.sqrt(rate * n) + 50
+    )  # thresholds beyond ten standard errors are not asked about
     places = np.arange(min(n, int(near)))
     threshold = down[min(int(rate * n), n - 1)]
     careful = np.flatnonzero(upper_limit(places, n, each) <= rate)
     bold = np.flatnonzero(lower_limit(places + 1, n, each) >= rate)
-    low, high = 0.0, 1.0
+    low = 0.0
+    high = 1.0
     if len(careful):
         low = float(lower_limit(np.count_nonzero(up > down[careful[-1]]), len(up), each))
     if len(bold):
@@ -229,7 +273,8 @@ def _true_positives(score: Floats, positive: Bools, rate: float, failure: float)
 
 def _quantile(values: Floats, u: float, failure: float) -> Estimate:
     """A quantile with an interval from order statistics."""
-    n, ordered = len(values), np.sort(values)
+    n = len(values)
+    ordered = np.sort(values)
     low, high = (int(binom.ppf(end, n, u)) for end in (failure, 1 - failure))
     places = np.clip([np.ceil(n * u) - 1, low - 1, high], 0, n - 1).astype(int)
     value, least, most = (float(ordered[place]) for place in places)

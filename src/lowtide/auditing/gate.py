@@ -1,7 +1,7 @@
 """What was asked of a release and what was found: every limit *kept*, *not shown* or *exceeded*.
 
-Written for machines and people who were not there: JUnit XML with one test case per limit, and a page of Markdown.
-Both hold figures and names of columns, never a value of the data.
+Written for machines and people who were not there: JUnit XML with one test case per limit, and a
+page of Markdown. Both hold figures and names of columns, never a value of the data.
 """
 
 from __future__ import annotations
@@ -24,10 +24,12 @@ from lowtide.formatting import nats_up, percent_up, plain
 if TYPE_CHECKING:  # a report holds its outcome, so the outcome cannot import the report
     from lowtide.auditing.report import AuditReport
 
-_NOT_COUNTED = "Nothing was counted: samples of one group, or columns that nobody can read, cannot be"
+_NOT_COUNTED = (
+    "Nothing was counted: samples of one group, or columns that nobody can read, cannot be"
+)
 _CHOSEN = (
-    "The bound holds only if the plan was made from other rows, and these may have made it; audit with rows that had "
-    "no part in it"
+    "The bound holds only if the plan was made from other rows, and these may have made it; audit"
+    " with rows that had no part in it"
 )
 
 
@@ -73,9 +75,13 @@ class GateOutcome:
     @property
     def sentence(self) -> str:
         """The outcome in one line."""
-        kept, every = sum(one.state == "kept" for one in self.outcomes), len(self.outcomes)
+        kept = sum(one.state == "kept" for one in self.outcomes)
+        every = len(self.outcomes)
         from_file = "" if self.policy_file is None else f" of {plain(self.policy_file)}"
-        return f"Gate {'passed' if self.passed else 'failed'}: {kept} of {every} limits{from_file} kept."
+        return (
+            f"Gate {'passed' if self.passed else 'failed'}: {kept} of {every} limits{from_file}"
+            " kept."
+        )
 
     def lines(self) -> list[str]:
         """One line for each limit, where a policy file asked for them, and the outcome."""
@@ -110,14 +116,16 @@ def judge_limits(
         outcomes.append(_grouped(found, file.minimum_group))
     if not outcomes:
         raise LowtideError(
-            f"{file.path} has no limit for an audit of {secret!r}: give it limits, every_attacker, measures or "
-            "minimum_group"
+            f"{file.path} has no limit for an audit of {secret!r}: give it limits, every_attacker,"
+            " measures or minimum_group"
         )
     return GateOutcome(secret, tuple(outcomes), file.path.name, file.approval)
 
 
 def _attacked(found: AuditReport, gate: Gate, unseen: Unseen) -> LimitOutcome:
-    standing, passed, reason = judge(gate, found.attacks, found.surface, found.verdict.conclusive, unseen, found.added)
+    standing, passed, reason = judge(
+        gate, found.attacks, found.surface, found.verdict.conclusive, unseen, found.added
+    )
     asked = f"at most {_asked(gate, found)}"
     if passed is None:
         return LimitOutcome(asked, "not shown", f"Undecided, since {reason}")
@@ -129,20 +137,32 @@ def _measured(found: AuditReport, key: str, limit: float, unseen: Unseen) -> Lim
     one = next((one for one in found.measures if one.key == key), None)
     asked = f"{key} of {plain(found.secret)} at most {limit:g}"
     if one is None and found.measures:
-        return LimitOutcome(asked, "not shown", "It was not measured; it needs costs, or more classes")
+        return LimitOutcome(
+            asked, "not shown", "It was not measured; it needs costs, or more classes"
+        )
     if one is None:
         alike = found.counted is not None and found.counted.cells == 1
-        said = "Every row is shown alike" if alike else "Attackers answered every sample alike: nothing was measured"
+        said = (
+            "Every row is shown alike"
+            if alike
+            else "Attackers answered every sample alike: nothing was measured"
+        )
         return LimitOutcome(asked, "kept" if alike else "not shown", said)
     if one.estimate.low > limit:
         return LimitOutcome(asked, "exceeded", f"At least {one.estimate.low:.4f}, the lower end")
     if one.estimate.high > limit:
-        return LimitOutcome(asked, "not shown", f"It may be as much as {one.estimate.high:.4f}, the upper end")
+        return LimitOutcome(
+            asked, "not shown", f"It may be as much as {one.estimate.high:.4f}, the upper end"
+        )
     if found.verdict.conclusive is False or set(unseen.columns) - set(unseen.accepted):
         return LimitOutcome(
-            asked, "not shown", "Undecided, since attackers read nothing, or did not look at all columns"
+            asked,
+            "not shown",
+            "Undecided, since attackers read nothing, or did not look at all columns",
         )
-    return LimitOutcome(asked, "kept", f"At most {one.estimate.high:.4f}, the upper end ({one.rests})")
+    return LimitOutcome(
+        asked, "kept", f"At most {one.estimate.high:.4f}, the upper end ({one.rests})"
+    )
 
 
 def _against_every_attacker(found: AuditReport, gate: Gate) -> LimitOutcome:
@@ -157,10 +177,16 @@ def _against_every_attacker(found: AuditReport, gate: Gate) -> LimitOutcome:
         return LimitOutcome(asked, "not shown", _CHOSEN)
     if bound <= gate.limit:
         whose = "" if found.counted.stated is None else ", as the card states"
-        return LimitOutcome(asked, "kept", f"By counts at most {_most(gate.quantity, bound)}{whose}")
+        return LimitOutcome(
+            asked, "kept", f"By counts at most {_most(gate.quantity, bound)}{whose}"
+        )
     if math.isinf(bound):
-        return LimitOutcome(asked, "not shown", "Counts bound nothing: too many rows differ from all others")
-    return LimitOutcome(asked, "not shown", f"By counts it may be as much as {_most(gate.quantity, bound)}")
+        return LimitOutcome(
+            asked, "not shown", "Counts bound nothing: too many rows differ from all others"
+        )
+    return LimitOutcome(
+        asked, "not shown", f"By counts it may be as much as {_most(gate.quantity, bound)}"
+    )
 
 
 def _asked(gate: Gate, found: AuditReport) -> str:
@@ -173,12 +199,21 @@ def _asked(gate: Gate, found: AuditReport) -> str:
 def _found(standing: Standing) -> str:
     """What was measured, and what would help."""
     if standing.state == "exceeded":
-        least = f"{100 * standing.lower:.1f} % right" if standing.unit == "accuracy" else f"{standing.lower:.4f} nat"
+        least = (
+            f"{100 * standing.lower:.1f} % right"
+            if standing.unit == "accuracy"
+            else f"{standing.lower:.4f} nat"
+        )
         return f"Attackers already get {least}, at the lower end"
-    most, rows = _most(standing.unit, standing.upper), f"{standing.rows:,}"
+    most = _most(standing.unit, standing.upper)
+    rows = f"{standing.rows:,}"
     if standing.state == "kept":
         return f"At most {most}, the upper end in {rows} samples"
-    more = "" if standing.rows_needed is None else f"; about {standing.rows_needed:,} samples would show it"
+    more = (
+        ""
+        if standing.rows_needed is None
+        else f"; about {standing.rows_needed:,} samples would show it"
+    )
     return f"As much as {most} could have gone unseen in {rows} samples{more}"
 
 
@@ -188,14 +223,18 @@ def _most(unit: Unit, value: float) -> str:
 
 
 def _grouped(found: AuditReport, fewest: int) -> LimitOutcome:
-    """Says whether enough rows are alike, and not how many the rarest are: that is about single people."""
+    """Says whether enough rows are alike, and not how many the rarest are: that is about single
+    people.
+    """
     asked = f"at least {fewest:,} rows shown alike"
     if found.counted is None:
         return LimitOutcome(asked, "not shown", _NOT_COUNTED)
     if found.counted.anonymity.k >= fewest:
         return LimitOutcome(asked, "kept", f"Every row is shown like {fewest - 1:,} others or more")
     return LimitOutcome(
-        asked, "exceeded", f"Some rows are shown like fewer than {fewest - 1:,} others; merge or hide more"
+        asked,
+        "exceeded",
+        f"Some rows are shown like fewer than {fewest - 1:,} others; merge or hide more",
     )
 
 
@@ -209,13 +248,21 @@ def junit(outcome: GateOutcome, name: str) -> str:
     failed = sum(one.state != "kept" for one in outcome.outcomes)
     suite = Xml.Element(
         "testsuite",
-        {"name": plain(f"lowtide audit {name}"), "tests": str(len(outcome.outcomes)), "failures": str(failed)}
+        {
+            "name": plain(f"lowtide audit {name}"),
+            "tests": str(len(outcome.outcomes)),
+            "failures": str(failed),
+        }
         | {"errors": "0", "skipped": "0"},
     )
     for one in outcome.outcomes:
-        case = Xml.SubElement(suite, "testcase", {"classname": plain(f"lowtide.{outcome.secret}"), "name": one.asked})
+        case = Xml.SubElement(
+            suite, "testcase", {"classname": plain(f"lowtide.{outcome.secret}"), "name": one.asked}
+        )
         if one.state != "kept":
-            Xml.SubElement(case, "failure", {"type": one.state, "message": f"{one.state}: {one.found}"})
+            Xml.SubElement(
+                case, "failure", {"type": one.state, "message": f"{one.state}: {one.found}"}
+            )
     root = Xml.Element("testsuites", {"tests": str(len(outcome.outcomes)), "failures": str(failed)})
     root.append(suite)
     Xml.indent(root)
@@ -239,7 +286,10 @@ def _summary(found: AuditReport, name: str) -> Iterator[str]:
     if outcome is not None:
         yield f"**{_quoted(outcome.sentence)}**"
         yield from ("", "| what was asked | state | what was found |", "|---|---|---|")
-        yield from (f"| {_quoted(one.asked)} | {one.state} | {_quoted(one.found)} |" for one in outcome.outcomes)
+        yield from (
+            f"| {_quoted(one.asked)} | {one.state} | {_quoted(one.found)} |"
+            for one in outcome.outcomes
+        )
         yield ""
         if outcome.approval.names:
             yield from (_quoted(str(outcome.approval)), "")

@@ -1,4 +1,6 @@
-"""A measure of leakage from answers to held-out samples; its interval has what the attacker may not have learnt yet."""
+"""A measure of leakage from answers to held-out samples; its interval has what the attacker may not
+have learnt yet.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,10 @@ from lowtide.interface import Estimate
 from lowtide.theory.tangents import Tangents
 from lowtide.types import Floats, Ints
 
-_BLOCKS = 20  # of the jackknife: 19 degrees of freedom, whose Student interval is 7 % wider than the normal one
-# Of an error that falls as 1/√n, doubling the samples takes off 1 − 1/√2: what is left is so many times as much.
+# Of the jackknife: 19 degrees of freedom, whose Student interval is 7 % wider than the normal one
+_BLOCKS = 20
+# Of an error that falls as 1/√n, doubling the samples takes off 1 − 1/√2: what is left is so many
+# times as much.
 _BEYOND = 1 / (np.sqrt(2) - 1)
 
 
@@ -26,8 +30,8 @@ class HeldFigure:
     Attributes:
         key: its name in JSON.
         name: what it is called.
-        sums: of tangents over blocks of samples, (blocks, …): from the answers, the block of each sample and their
-            number.
+        sums: of tangents over blocks of samples, (blocks, …): from the answers, the block of each
+            sample and their number.
         link: from the mean over samples to the measure.
         meaning: in a line.
         least: what the measure is at least, whatever the data.
@@ -43,16 +47,19 @@ class HeldFigure:
 
 @dataclass(frozen=True, eq=False)
 class HeldAnswers:
-    """Answers to held-out samples, what an attacker answered having learnt from half as many, and the truth.
+    """Answers to held-out samples, what an attacker answered having learnt from half as many, and
+    the truth.
 
     Attributes:
         own: answers of the strongest attacker.
-        whole: answers of the attacker that has also learnt from half the samples, mostly the same one.
+        whole: answers of the attacker that has also learnt from half the samples, mostly the same
+            one.
         half: what it answered then; `None` where none has.
         blocks: (n,) the block of the jackknife that each sample is in.
         witnesses: how many of the samples are independent.
         level: of the intervals.
-        paid: of the lower ends, so that those of all attackers hold together and the strongest may be picked.
+        paid: of the lower ends, so that those of all attackers hold together and the strongest may
+            be picked.
     """
 
     own: Tangents
@@ -67,21 +74,27 @@ class HeldAnswers:
     def of(cls, report: AttackReport, groups: Ints | None, level: float) -> HeldAnswers:
         """Those of the strongest attacker of a report."""
         place = report.tested(report.strongest)
-        rows, codes = report.rows[place], report.codes[place]
+        rows = report.rows[place]
+        codes = report.codes[place]
         owners = np.arange(len(rows)) if groups is None else np.asarray(groups)[rows]
         _, owners = np.unique(owners, return_inverse=True)
         own = Tangents(report.probabilities, report.prior, codes)
-        whole, half = own, None
+        whole = own
+        half = None
         if report.halved is not None and report.curve is not None:
             name = report.curve.whole.attack.attacker
             if np.array_equal(report.tested(name), place):
-                whole, half = (Tangents(q, report.prior, codes) for q in (report.answers[name], report.halved))
+                whole, half = (
+                    Tangents(q, report.prior, codes) for q in (report.answers[name], report.halved)
+                )
         paid = 1 - (1 - level) / max(1, len(report.retrained))
         witnesses = int(owners.max()) + 1
         return cls(own, whole, half, owners % min(_BLOCKS, witnesses), witnesses, level, paid)
 
     def estimate(self, figure: HeldFigure) -> Estimate:
-        """A measure that held-out truth bounds from below; the upper end has what more samples may teach."""
+        """A measure that held-out truth bounds from below; the upper end has what more samples may
+        teach.
+        """
         count = int(self.blocks.max()) + 1
         counts = np.bincount(self.blocks, minlength=count)
         sums = figure.sums(self.own, self.blocks, count)
@@ -90,16 +103,20 @@ class HeldAnswers:
         low = value - max(0.0, bias) - self._times(self.paid, count) * error
         high = value + max(0.0, -bias) + self._times(self.level, count) * error
         if self.half is not None:
-            gained = figure.sums(self.whole, self.blocks, count) - figure.sums(self.half, self.blocks, count)
+            gained = figure.sums(self.whole, self.blocks, count) - figure.sums(
+                self.half, self.blocks, count
+            )
             beyond, spread, bias = jackknifed(sums + _BEYOND * gained, counts, figure.link)
             high = max(high, beyond + max(0.0, -bias) + self._times(self.level, count) * spread)
         low, value, high = (max(figure.least, end) for end in (low, value, high))
         return Estimate(value, low, high, len(self.blocks))
 
     def doubt(self, extreme: Callable[[Floats], Floats]) -> float:
-        """How far off, at this level, a sample's figure may be, since the attacker has learnt from few samples.
+        """How far off, at this level, a sample's figure may be, since the attacker has learnt from
+        few samples.
 
-        Twice the samples halve the variance of an answer: what they have moved it by has the variance that is left.
+        Twice the samples halve the variance of an answer: what they have moved it by has the
+        variance that is left.
         """
         if self.half is None:
             return 0.0
@@ -110,7 +127,8 @@ class HeldAnswers:
         """Nats that more samples may teach beside what these have taught, at the upper end."""
         if self.half is None:
             return 0.0
-        gained, count = self.whole.information() - self.half.information(), int(self.blocks.max()) + 1
+        gained = self.whole.information() - self.half.information()
+        count = int(self.blocks.max()) + 1
         counts = np.bincount(self.blocks, minlength=count)
         value, error, _ = jackknifed(block_sums(gained, self.blocks, count), counts, float)
         return max(0.0, float(_BEYOND * (value + self._times(self.level, count) * error)))
@@ -125,7 +143,9 @@ def block_sums(values: Floats, blocks: Ints, count: int) -> Floats:
     return np.bincount(blocks, values, minlength=count).astype(np.float64)
 
 
-def jackknifed(sums: Floats, counts: Ints, link: Callable[[Floats], float]) -> tuple[float, float, float]:
+def jackknifed(
+    sums: Floats, counts: Ints, link: Callable[[Floats], float]
+) -> tuple[float, float, float]:
     """A function of a mean, its standard error and its bias, from leaving out each block in turn.
 
     Args:
@@ -133,8 +153,12 @@ def jackknifed(sums: Floats, counts: Ints, link: Callable[[Floats], float]) -> t
         counts: (blocks,) how many samples each has.
         link: from the mean to the figure.
     """
-    blocks, total, n = len(counts), sums.sum(axis=0), counts.sum()
+    blocks = len(counts)
+    total = sums.sum(axis=0)
+    n = counts.sum()
     value = link(total / n)
-    without = np.array([link((total - part) / (n - some)) for part, some in zip(sums, counts, strict=True)])
+    without = np.array(
+        [link((total - part) / (n - some)) for part, some in zip(sums, counts, strict=True)]
+    )
     error = np.sqrt((blocks - 1) / blocks * np.square(without - without.mean()).sum())
     return value, float(error), float((blocks - 1) * (without.mean() - value))

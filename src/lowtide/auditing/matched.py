@@ -1,4 +1,6 @@
-"""The audit of a release as a kind of data matched it with its reference, and with what the attacker has besides."""
+"""The audit of a release as a kind of data matched it with its reference, and with what the
+attacker has besides.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,6 @@ from lowtide.disclose.card import ReleaseCard
 from lowtide.protocols import Matched, Modality
 from lowtide.splits import stratified, stream
 
-_ALL = 0.999  # share of the samples that may be tested at a time, where none of them is to learn from
 _TEST = 0.2
 
 
@@ -49,8 +50,11 @@ class AuditTask:
 
 
 def audit_matched(matched: Matched, task: AuditTask, gate: Gate | None) -> AuditReport:
-    """Audit a release beside its reference, under the circumstances that were told; `gate` is the limit to keep."""
-    told, data = matched.told, matched.data
+    """Audit a release beside its reference, under the circumstances that were told; `gate` is the
+    limit to keep.
+    """
+    told = matched.told
+    data = matched.data
     options: AttackOptions = {**task.options, "groups": data.groups}
     if told.elsewhere is not None:
         return _audit_elsewhere(matched, task, gate, options)
@@ -73,7 +77,9 @@ def audit_matched(matched: Matched, task: AuditTask, gate: Gate | None) -> Audit
         attacks = _with_more(found.attacks, matched, task, options)
         divergence = found.divergence
         if divergence is not None:
-            divergence = audit_divergence(attacks, divergence.epsilon, failure=divergence.failure, seed=task.seed)
+            divergence = audit_divergence(
+                attacks, divergence.epsilon, failure=divergence.failure, seed=task.seed
+            )
         found = replace(found, attacks=attacks, divergence=divergence)
     if told.known is not None:
         known, both = (attack(one, data.labels, **options) for one in (told.known, told.with_known))
@@ -101,27 +107,41 @@ def _verdict(found: AuditReport, task: AuditTask, gate: Gate | None) -> Any:
     )
 
 
-def _with_more(attacks: AttackReport, matched: Matched, task: AuditTask, options: AttackOptions) -> AttackReport:
+def _with_more(
+    attacks: AttackReport, matched: Matched, task: AuditTask, options: AttackOptions
+) -> AttackReport:
     """The attacks again, by attackers that have learnt from further rows besides."""
     told = matched.told
     tested = np.asarray(told.tested)
     codes = np.asarray(told.learnt_labels)
-    if len(codes) > task.kind.cross_fitted_rows:  # tested once, so that the other released rows are learnt from as well
-        some = stratified(codes[tested], _TEST, seed=stream(task.seed, "attack panel").spawn(2)[0]).aside
+    if (
+        len(codes) > task.kind.cross_fitted_rows
+    ):  # tested once, so that the other released rows are learnt from as well
+        some = stratified(
+            codes[tested], _TEST, seed=stream(task.seed, "attack panel").spawn(2)[0]
+        ).aside
         chosen = np.flatnonzero(tested)[some]
         tested = np.zeros(len(codes), dtype=bool)
         tested[chosen] = True
     ungrouped: AttackOptions = {**options, "groups": None}
     again = attack(told.learnt, codes, test=tested, **ungrouped)
-    return replace(again, clean=attacks.clean, fixed=attacks.fixed, fixed_missing=attacks.fixed_missing)
+    return replace(
+        again, clean=attacks.clean, fixed=attacks.fixed, fixed_missing=attacks.fixed_missing
+    )
 
 
-def _audit_elsewhere(matched: Matched, task: AuditTask, gate: Gate | None, options: AttackOptions) -> AuditReport:
-    """Attackers learn from the release and are tested on the reference; the control learns from the reference, too."""
-    told, data, epsilon = matched.told, matched.data, task.epsilon
+def _audit_elsewhere(
+    matched: Matched, task: AuditTask, gate: Gate | None, options: AttackOptions
+) -> AuditReport:
+    """Attackers learn from the release and are tested on the reference; the control learns from the
+    reference, too.
+    """
+    told = matched.told
+    data = matched.data
+    epsilon = task.epsilon
     within("epsilon", 0.0 if epsilon is None else epsilon, 0.0, np.inf, high_open=True)
     ungrouped: AttackOptions = {**options, "groups": None}
-    moved = attack(told.learnt, told.learnt_labels, test=told.tested, test_share=_ALL, **ungrouped)
+    moved = attack(told.learnt, told.learnt_labels, test=told.tested, elsewhere=True, **ungrouped)
     control = attack(matched.clean, data.labels, **options)
     attacks = replace(
         moved,

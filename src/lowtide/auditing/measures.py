@@ -1,10 +1,12 @@
-"""The measures of leakage that this field uses, from the held-out answers of the strongest attacker.
+"""The measures of leakage that this field uses, from the held-out answers of the strongest
+attacker.
 
-Nearly all are convex functions of the posterior, so that held-out truth bounds them from below, whether the attacker's
-probabilities are right or not (`theory.tangents`). How often single samples tell much is not one of these: it is taken
-from the attacker's own probabilities. Two things keep an attacker from the truth. It is tested on few samples, which
-every interval has. And it has learnt from few: what the second half of them taught it says how much more there may be,
-and the upper ends have that.
+Nearly all are convex functions of the posterior, so that held-out truth bounds them from below,
+whether the attacker's probabilities are right or not (`theory.tangents`). How often single samples
+tell much is not one of these: it is taken from the attacker's own probabilities. Two things keep an
+attacker from the truth. It is tested on few samples, which every interval has. And it has learnt
+from few: what the second half of them taught it says how much more there may be, and the upper ends
+have that.
 """
 
 from __future__ import annotations
@@ -29,11 +31,17 @@ from lowtide.theory.tangents import Tangents, inertias
 from lowtide.types import Floats, Ints
 
 _ROUNDING = 1e-9
-_MOST_SCALE, _SCALES = 3.0, 121  # β from 0 to 3 by 0.025: calibrated attackers are near 1
+# β from 0 to 3 by 0.025: calibrated attackers are near 1
+_MOST_SCALE = 3.0
+_SCALES = 121
 _TINY = 1e-300  # so that the logarithm of no right guesses exists
 _INERTIAS = 5  # the largest ones that are listed
-_INERTIA = "squared correlation of a pair of functions of sample and secret, uncorrelated with those before"
-SAVED, G_LEAKAGE = "cost_saved", "g_leakage"
+_INERTIA = (
+    "squared correlation of a pair of functions of sample and secret, uncorrelated with those"
+    " before"
+)
+SAVED = "cost_saved"
+G_LEAKAGE = "g_leakage"
 ALPHAS = (1.5, 2.0, 5.0, 10.0)  # orders between information and maximal, or Bayes, leakage
 Rests = Literal["held out", "its claims"]
 
@@ -58,7 +66,10 @@ class Measure:
 
 
 def measure(
-    report: AttackReport, groups: Ints | None = None, level: float = 0.95, costs: Floats | None = None
+    report: AttackReport,
+    groups: Ints | None = None,
+    level: float = 0.95,
+    costs: Floats | None = None,
 ) -> tuple[Measure, ...]:
     """All measures of the strongest attacker; none where it has learnt nothing at all.
 
@@ -66,16 +77,23 @@ def measure(
         report: of the attackers.
         groups: (n,) samples of one group are one witness.
         level: of the intervals.
-        costs: (guesses, |S|) what a guess costs the attacker where the class is s; `None` where nobody says.
+        costs: (guesses, |S|) what a guess costs the attacker where the class is s; `None` where
+            nobody says.
     """
-    q, prior = report.probabilities, report.prior
+    q = report.probabilities
+    prior = report.prior
     if np.abs(q / prior - 1).max() < _ROUNDING:
         return ()
     answers = HeldAnswers.of(report, groups, level)
     figures = [*_figures(prior), *([] if costs is None else _charged(prior, costs))]
-    found = [Measure(one.key, one.name, answers.estimate(one), "held out", one.meaning) for one in figures]
+    found = [
+        Measure(one.key, one.name, answers.estimate(one), "held out", one.meaning)
+        for one in figures
+    ]
     place = report.tested(report.strongest)
-    scaled = ScaledBeliefs.of_answers(q, prior, report.codes[place], level, witnesses=answers.witnesses)
+    scaled = ScaledBeliefs.of_answers(
+        q, prior, report.codes[place], level, witnesses=answers.witnesses
+    )
     return (*found, *_claimed(scaled, answers))
 
 
@@ -94,7 +112,9 @@ class ScaledBeliefs:
     strongest: Lifts
 
     @classmethod
-    def of_answers(cls, q: Floats, prior: Floats, codes: Ints, level: float, *, witnesses: int) -> ScaledBeliefs:
+    def of_answers(
+        cls, q: Floats, prior: Floats, codes: Ints, level: float, *, witnesses: int
+    ) -> ScaledBeliefs:
         """Find the β whose likelihood on the held-out rows is within Wilks' limit of the best.
 
         Args:
@@ -104,22 +124,33 @@ class ScaledBeliefs:
             level: of the interval of β.
             witnesses: how many of the rows are independent.
         """
-        density, truth = np.log(np.maximum(q, _TINY) / prior), np.arange(len(q))
+        density = np.log(np.maximum(q, _TINY) / prior)
+        truth = np.arange(len(q))
         betas = np.linspace(0.0, _MOST_SCALE, _SCALES)
-        fit = np.array([log_softmax(np.log(prior) + beta * density, axis=1)[truth, codes].sum() for beta in betas])
+        fit = np.array(
+            [
+                log_softmax(np.log(prior) + beta * density, axis=1)[truth, codes].sum()
+                for beta in betas
+            ]
+        )
         allowed = betas[fit >= fit.max() - chi2.ppf(level, 1) / 2 * len(q) / witnesses]
-        ends = (log_softmax(np.log(prior) + beta * density, axis=1) - np.log(prior) for beta in allowed[[0, -1]])
+        ends = (
+            log_softmax(np.log(prior) + beta * density, axis=1) - np.log(prior)
+            for beta in allowed[[0, -1]]
+        )
         weakest, strongest = (Lifts.of_densities(end, prior) for end in ends)
         return cls(Lifts.of_densities(np.log(q / prior), prior), weakest, strongest)
 
 
 def measures_table(found: Sequence[Measure], attacker: str) -> TextTable:
     """The measures, a line each."""
-    rows = tuple((one.name, in_ascii(interval(one.estimate)), one.rests, one.meaning) for one in found)
+    rows = tuple(
+        (one.name, in_ascii(interval(one.estimate)), one.rests, one.meaning) for one in found
+    )
     note = (
-        "Held out: scored against the truth, a lower bound up to its interval, whose upper end allows for what more "
-        "samples may teach. Its claims: from its own probabilities, right as far as these are (compare the two lines "
-        "of information)."
+        "Held out: scored against the truth, a lower bound up to its interval, whose upper end"
+        " allows for what more samples may teach. Its claims: from its own probabilities, right as"
+        " far as these are (compare the two lines of information)."
     )
     title = f"Measures of leakage, by {attacker} (nats, but for shares)"
     return TextTable(title, ("measure", "value", "rests on", "meaning"), rows, note)
@@ -127,7 +158,10 @@ def measures_table(found: Sequence[Measure], attacker: str) -> TextTable:
 
 def measures_json(found: Sequence[Measure]) -> dict[str, Any]:
     """The measures by key."""
-    return {one.key: {**asdict(one.estimate), "rests": one.rests, "meaning": one.meaning} for one in found}
+    return {
+        one.key: {**asdict(one.estimate), "rests": one.rests, "meaning": one.meaning}
+        for one in found
+    }
 
 
 def _figures(prior: Floats) -> list[HeldFigure]:
@@ -184,7 +218,11 @@ def _figures(prior: Floats) -> list[HeldFigure]:
     for place in range(min(len(prior) - 1, _INERTIAS)):
         key = "principal_inertia" if place == 0 else f"principal_inertia_{place + 1}"
         name = "largest principal inertia" if place == 0 else f"principal inertia {place + 1}"
-        found.append(HeldFigure(key, name, Tangents.second_moments, partial(_inertia, place, prior), _INERTIA))
+        found.append(
+            HeldFigure(
+                key, name, Tangents.second_moments, partial(_inertia, place, prior), _INERTIA
+            )
+        )
     return found
 
 
@@ -201,7 +239,9 @@ def _log_ratio(means: Floats) -> float:
 
 
 def _beside_blind(gains: Floats, answers: Tangents, blocks: Ints, count: int) -> Floats:
-    """(count, 2) what guesses gain, and what the best blind one gains: a mean over the same samples, off like any."""
+    """(count, 2) what guesses gain, and what the best blind one gains: a mean over the same
+    samples, off like any.
+    """
     blind = gains[int((gains @ answers.prior).argmax()), answers.codes]
     return np.column_stack([block_sums(one, blocks, count) for one in (answers.gain(gains), blind)])
 
@@ -211,14 +251,20 @@ def _inertia(place: int, prior: Floats, second: Floats) -> float:
 
 
 def _renyi(kind: str, alpha: float, prior: Floats) -> HeldFigure:
-    """Sibson's information of order α; or Arimoto's, which is Sibson's under the prior tilted to the power α."""
-    name, weights = f"Sibson's information, α = {alpha:g}", prior
+    """Sibson's information of order α; or Arimoto's, which is Sibson's under the prior tilted to
+    the power α.
+    """
+    name = f"Sibson's information, α = {alpha:g}"
+    weights = prior
     meaning = "information at α = 1, maximal leakage at α = ∞"
     if kind == "arimoto":
-        name, weights = f"α-leakage, α = {alpha:g}", prior**alpha / (prior**alpha).sum()
+        name = f"α-leakage, α = {alpha:g}"
+        weights = prior**alpha / (prior**alpha).sum()
         meaning = "what a guesser gains with α-loss: log-loss at 1, right or wrong at ∞"
     sums = _summed(lambda answers: answers.renyi(alpha, weights))
-    return HeldFigure(f"{kind}_{alpha:g}", name, sums, lambda mean: alpha / (alpha - 1) * _log(mean), meaning)
+    return HeldFigure(
+        f"{kind}_{alpha:g}", name, sums, lambda mean: alpha / (alpha - 1) * _log(mean), meaning
+    )
 
 
 def _charged(prior: Floats, costs: Floats) -> list[HeldFigure]:
@@ -226,9 +272,13 @@ def _charged(prior: Floats, costs: Floats) -> list[HeldFigure]:
     gains = costs.max() - costs
     sums = partial(_beside_blind, gains)
     meaning = "what the release saves an attacker, at your costs"
-    found = [HeldFigure(SAVED, "cost saved", sums, lambda means: float(means[0] - means[1]), meaning)]
+    found = [
+        HeldFigure(SAVED, "cost saved", sums, lambda means: float(means[0] - means[1]), meaning)
+    ]
     if float((gains @ prior).max()) > 0:  # else every guess costs the same
-        meaning = "log of what an attacker gains, with the largest cost as 0, over what they gain blindly"
+        meaning = (
+            "log of what an attacker gains, with the largest cost as 0, over what they gain blindly"
+        )
         found.append(HeldFigure(G_LEAKAGE, "g-leakage", sums, _log_ratio, meaning))
     return found
 
@@ -242,7 +292,13 @@ def _least(lift: Floats) -> Floats:
 
 
 _TAILS: tuple[tuple[str, str, Callable[[Floats], Floats], float, str], ...] = tuple(
-    (f"{key}_{epsilon:g}", f"{name} > {epsilon:g}", extreme, epsilon, meaning.format(np.exp(epsilon)))
+    (
+        f"{key}_{epsilon:g}",
+        f"{name} > {epsilon:g}",
+        extreme,
+        epsilon,
+        meaning.format(np.exp(epsilon)),
+    )
     for epsilon in (0.5, 1.0)
     for key, name, extreme, meaning in (
         (
@@ -251,7 +307,12 @@ _TAILS: tuple[tuple[str, str, Callable[[Floats], Floats], float, str], ...] = tu
             _most,
             "share of samples that make some class {:.2g} times as likely",
         ),
-        ("pointwise_cost", "pointwise cost", _least, "share of samples that make some class {:.2g} times less likely"),
+        (
+            "pointwise_cost",
+            "pointwise cost",
+            _least,
+            "share of samples that make some class {:.2g} times less likely",
+        ),
     )
 )
 
@@ -267,7 +328,9 @@ KEYS = (
 
 
 def _claimed(scaled: ScaledBeliefs, answers: HeldAnswers) -> list[Measure]:
-    """Information once more, and how often single samples tell much, by the attacker's own probabilities."""
+    """Information once more, and how often single samples tell much, by the attacker's own
+    probabilities.
+    """
     found = [
         Measure(
             "claimed_information",
@@ -277,10 +340,15 @@ def _claimed(scaled: ScaledBeliefs, answers: HeldAnswers) -> list[Measure]:
             "the same by its own probabilities",
         )
     ]
-    n, failure = len(answers.blocks), (1 - answers.level) / 2
+    n = len(answers.blocks)
+    failure = (1 - answers.level) / 2
     for key, name, extreme, epsilon, meaning in _TAILS:
         doubt = answers.doubt(extreme)
-        asked = [(scaled.own, epsilon), (scaled.own, epsilon - doubt), (scaled.own, epsilon + doubt)]
+        asked = [
+            (scaled.own, epsilon),
+            (scaled.own, epsilon - doubt),
+            (scaled.own, epsilon + doubt),
+        ]
         asked += [(one, epsilon) for one in (scaled.weakest, scaled.strongest)]
         hits = [int(np.count_nonzero(extreme(one.lift) > at)) for one, at in asked]
         ends = float(lower_limit(min(hits), n, failure)), float(upper_limit(max(hits), n, failure))
@@ -289,7 +357,9 @@ def _claimed(scaled: ScaledBeliefs, answers: HeldAnswers) -> list[Measure]:
 
 
 def _spanned(scaled: ScaledBeliefs, answers: HeldAnswers) -> Estimate:
-    """Claimed information, with both errors: of the rows it is taken from, and of how strong beliefs should be."""
+    """Claimed information, with both errors: of the rows it is taken from, and of how strong
+    beliefs should be.
+    """
 
     def claims(one: Lifts) -> Floats:
         return np.asarray((one.prior * one.lift * np.log(np.maximum(one.lift, _TINY))).sum(axis=1))
@@ -299,6 +369,8 @@ def _spanned(scaled: ScaledBeliefs, answers: HeldAnswers) -> Estimate:
     value, error, _ = jackknifed(sums, np.bincount(answers.blocks, minlength=count), float)
     half = float(student.ppf(0.5 + answers.level / 2, count - 1)) * error
     ends = [float(claims(one).mean()) for one in (scaled.weakest, scaled.strongest)]
-    below, above = max(0.0, value - min(ends)), max(0.0, max(ends) - value)
-    low, high = value - float(np.hypot(half, below)), value + float(np.hypot(half, above)) + answers.untaught()
+    below = max(0.0, value - min(ends))
+    above = max(0.0, max(ends) - value)
+    low = value - float(np.hypot(half, below))
+    high = value + float(np.hypot(half, above)) + answers.untaught()
     return Estimate(value, max(0.0, low), high, len(answers.blocks))

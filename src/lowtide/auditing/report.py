@@ -1,4 +1,6 @@
-"""One call that audits a release: attackers, the divergence they prove, what changed, what it is good for, in words."""
+"""One call that audits a release: attackers, the divergence they prove, what changed, what it is
+good for, in words.
+"""
 
 from __future__ import annotations
 
@@ -35,24 +37,29 @@ HEADER: Row = ("attacker", "trained on", "target", "accuracy", "AUC", "bits")
 
 @dataclass(frozen=True, eq=False)
 class AuditReport(Reported):
-    """What an audit found. It holds figures and names of columns, never a value of the data or of the secret.
+    """What an audit found. It holds figures and names of columns, never a value of the data or of
+    the secret.
 
     Attributes:
         attacks: what attackers learn.
         divergence: the divergence they prove; `None` when no ε was asked about.
-        change: what the release changed; `None` without clean data, or where `change_missing` says why.
-        change_missing: why the change could not be measured although clean data was given; `None` otherwise.
+        change: what the release changed; `None` without clean data, or where `change_missing` says
+            why.
+        change_missing: why the change could not be measured although clean data was given; `None`
+            otherwise.
         utility: what the release still predicts; `None` when nothing was asked for.
         estimate: the estimated leakage the attack was held against, in nats; `None` without one.
         verdict: all of it in words.
-        surface: what stands beside the values, and the order of the samples; `None` where nobody looked.
+        surface: what stands beside the values, and the order of the samples; `None` where nobody
+            looked.
         counted: what holds against every attacker, by counts; `None` where samples are not counted.
         secret: what the secret is called.
         gate: what became of every limit; `None` where none was given.
         added: what the release adds to what is known anyway; `None` where nothing is.
         told: what the audit was told besides.
         together: what several samples of one person tell; `None` where nobody asked.
-        each: where the secret is the product of several, the audit of each by itself; the limits of all are in `gate`.
+        each: where the secret is the product of several, the audit of each by itself; the limits of
+            all are in `gate`.
     """
 
     attacks: AttackReport
@@ -78,25 +85,39 @@ class AuditReport(Reported):
 
     @cached_property
     def measures(self) -> tuple[Measure, ...]:
-        """The field's measures, by the strongest attacker's answers; none where it has learnt nothing."""
+        """The field's measures, by the strongest attacker's answers; none where it has learnt
+        nothing.
+        """
         told = self.told or Circumstances()
         return measure(self.attacks, told.groups, costs=told.costs)
 
     @cached_property
     def profile(self) -> DivergenceCurve:
-        """The divergence in both directions for several ε: by the strongest attacker's answers, and proven."""
+        """The divergence in both directions for several ε: by the strongest attacker's answers, and
+        proven.
+        """
         return divergence_curve(self.attacks)
 
     def table(self) -> list[Row]:
         """One row per attack, as in `HEADER`: retrained attackers first, by what they learn."""
         return [
-            (one.attacker, one.trained_on, one.target, _interval(one.accuracy), _interval(one.auc), _bits(one))
+            (
+                one.attacker,
+                one.trained_on,
+                one.target,
+                _interval(one.accuracy),
+                _interval(one.auc),
+                _bits(one),
+            )
             for one in self._ordered()
         ]
 
     def to_json(self) -> dict[str, Any]:
-        """Everything as plain numbers, strings and lists, for `json.dumps`; an infinite PSNR becomes null."""
-        bound, change = self.divergence, self.change
+        """Everything as plain numbers, strings and lists, for `json.dumps`; an infinite PSNR
+        becomes null.
+        """
+        bound = self.divergence
+        change = self.change
         divergence = bound and {
             "epsilon": bound.epsilon,
             "forward": bound.forward_max,
@@ -114,7 +135,10 @@ class AuditReport(Reported):
             "estimate": self.estimate and asdict(self.estimate),
             "divergence": divergence,
             # JSON has no infinity, which the PSNR is when nothing changed.
-            "change": change and {**asdict(change), "psnr": None if change.psnr == math.inf else change.psnr},
+            "change": (
+                change
+                and {**asdict(change), "psnr": None if change.psnr == math.inf else change.psnr}
+            ),
             "change_missing": self.change_missing,
             "utility": self.utility and asdict(self.utility),
             "surface": self.surface and self.surface.to_json(),
@@ -131,7 +155,9 @@ class AuditReport(Reported):
         return plain
 
     def text(self) -> str:
-        """A summary to read: the verdict, the attacks, what was counted, divergence, change and utility."""
+        """A summary to read: the verdict, the attacks, what was counted, divergence, change and
+        utility.
+        """
         tables = text_of([self.attack_table(), *self.further_tables()])
         said = "\n".join([str(self.verdict), "", tables, "", *self.lines()]).rstrip() + "\n"
         return "\n".join([said, *(f"{heading(one)}\n\n{one.text()}" for one in self.each)])
@@ -141,25 +167,46 @@ class AuditReport(Reported):
         return TextTable(title, HEADER, tuple(self.table()))
 
     def lines(self) -> list[str]:
-        """Who learnt from how many, the learning curve, counts, divergence, change, utility and limits, a line each."""
+        """Who learnt from how many, the learning curve, counts, divergence, change, utility and
+        limits, a line each.
+        """
         curve = self.attacks.curve
         learning = [self.verdict.training, None if curve is None else learning_in_words(curve)]
         counted: list[str] = []
         if self.counted is not None:
-            counted = [self.counted.cells_in_words(), self.counted.curve_in_words(plain(self.secret))]
+            counted = [
+                self.counted.cells_in_words(),
+                self.counted.curve_in_words(plain(self.secret)),
+            ]
         tails = "" if self.counted is None else self.counted.tails_in_words(plain(self.secret))
-        asked = [] if self.gate is None else self.gate.lines()  # of each secret, where there are several
-        said = (*learning, *counted, self._divergence(), tails, self._change(), self._utility(), *asked)
+        asked = (
+            [] if self.gate is None else self.gate.lines()
+        )  # of each secret, where there are several
+        said = (
+            *learning,
+            *counted,
+            self._divergence(),
+            tails,
+            self._change(),
+            self._utility(),
+            *asked,
+        )
         return [line for line in said if line]
 
     def further_tables(self) -> list[TextTable]:
-        """What the release adds, who is exposed, and measures of leakage and of disclosure control."""
-        secret, tables = plain(self.secret), [] if self.added is None else [self.added.table()]
+        """What the release adds, who is exposed, and measures of leakage and of disclosure
+        control.
+        """
+        secret = plain(self.secret)
+        tables = [] if self.added is None else [self.added.table()]
         rows = "samples" if self.counted is None else self.counted.nouns.rows
         tables.append(self.exposure.table(secret, rows))
         tables += [] if self.together is None else [self.together.table(secret, rows)]
         if self.measures:
-            tables += [measures_table(self.measures, self.attacks.strongest), profile_table(self.profile)]
+            tables += [
+                measures_table(self.measures, self.attacks.strongest),
+                profile_table(self.profile),
+            ]
         return [*tables, *([] if self.counted is None else [self.counted.table(secret)])]
 
     def __str__(self) -> str:
@@ -169,12 +216,17 @@ class AuditReport(Reported):
         """What `text` says, for a notebook."""
         said = "".join(f"<p>{html.escape(line)}</p>" for line in self.lines())
         tables = html_of([self.attack_table(), *self.further_tables()])
-        each = "".join(f"<p><strong>{html.escape(heading(one))}</strong></p>{one._repr_html_()}" for one in self.each)
+        each = "".join(
+            f"<p><strong>{html.escape(heading(one))}</strong></p>{one._repr_html_()}"
+            for one in self.each
+        )
         return f"<p>{html.escape(str(self.verdict))}</p>{tables}{said}{each}"
 
     def _ordered(self) -> list[Attack]:
         retrained = sorted(self.attacks.retrained, key=lambda one: -one.information.value)
-        places = [] if self.surface is None or self.surface.attack is None else [self.surface.attack]
+        places = (
+            [] if self.surface is None or self.surface.attack is None else [self.surface.attack]
+        )
         return [*retrained, *places, *self.attacks.fixed, *self.attacks.clean, self.attacks.guess]
 
     def _divergence(self) -> str:
@@ -182,15 +234,22 @@ class AuditReport(Reported):
         if bound is None:
             return ""
         return (
-            f"At ε = {bound.epsilon:g} the divergence is at least {bound.forward_max:.4f} forward and "
-            f"{bound.reverse_max:.4f} in reverse, except with probability {bound.failure:g}."
+            f"At ε = {bound.epsilon:g} the divergence is at least {bound.forward_max:.4f} forward"
+            f" and {bound.reverse_max:.4f} in reverse, except with probability {bound.failure:g}."
         )
 
     def _change(self) -> str:
         change = self.change
         if change is None:
-            return "" if self.change_missing is None else f"The change was not measured: {plain(self.change_missing)}."
-        parts = [f"{100 * change.share:.1f} % of the {change.what} changed"]
+            return (
+                ""
+                if self.change_missing is None
+                else f"The change was not measured: {plain(self.change_missing)}."
+            )
+        aside = "" if self.utility is None else ", the utility aside"
+        parts = [
+            f"Of what was audited{aside}, {100 * change.share:.1f} % of the {change.what} changed"
+        ]
         if change.rms is not None:
             parts.append(f"the root mean square is {change.rms:.3f} standard deviations")
         if change.psnr is not None:
@@ -202,7 +261,11 @@ class AuditReport(Reported):
         if report is None:
             return ""
         name = "AUC" if report.kind == "classes" else "R²"
-        clean = "" if report.best_clean is None else f", the clean data to {_interval(report.best_clean.score)}"
+        clean = (
+            ""
+            if report.best_clean is None
+            else f", the clean data to {_interval(report.best_clean.score)}"
+        )
         blind = _interval(report.guess.score) if report.kind == "classes" else "0"
         return (
             f"The utility column: models trained on the release predict it to an {name} of "
@@ -233,13 +296,17 @@ def heading(one: AuditReport) -> str:
 
 
 def learning_in_words(curve: LearningCurve) -> str:
-    """How often an attacker is right by the samples it learnt from, and what ten times as many might make of it."""
+    """How often an attacker is right by the samples it learnt from, and what ten times as many
+    might make of it.
+    """
     shares = [*(point.attack.accuracy.value for point in curve.points), curve.accuracy.value]
     *said, beyond, low, high = percentages(*shares, curve.accuracy.low, curve.accuracy.high)
-    points = ", ".join(f"{share} from {point.rows:,}" for share, point in zip(said, curve.points, strict=True))
+    points = ", ".join(
+        f"{share} from {point.rows:,}" for share, point in zip(said, curve.points, strict=True)
+    )
     return (
-        f"Learning curve of {curve.whole.attack.attacker}: right {points}; extrapolated to {curve.further:,} by a "
-        f"power law, which is not a bound: {beyond} [{low}, {high}]."
+        f"Learning curve of {curve.whole.attack.attacker}: right {points}; extrapolated to"
+        f" {curve.further:,} by a power law, which is not a bound: {beyond} [{low}, {high}]."
     )
 
 
@@ -264,37 +331,71 @@ def audit_samples(
     Args:
         release: n released samples: a table of any library, images, or texts.
         labels: (n,) the secret of every sample, finitely many values.
-        clean: the samples before, in the same order: a control for the attackers, and what changes are measured from.
+        clean: the samples before, in the same order: a control for the attackers, and what changes
+            are measured from.
         estimate: the estimated leakage of the release, in nats, to hold against the attack.
         utility: (n,) what the release should still predict; of a table also the name of a column.
         fail_above: the limit to keep, see `Gate`; a number is in nats.
         epsilon: ε of the divergence to bound from below; `None` for none.
         secret: what to call the secret.
         peak: largest value of a pixel, for the PSNR where a table holds pixels.
-        position: (n,) where each sample stands in the release; by default they stand as they are given.
+        position: (n,) where each sample stands in the release; by default they stand as they are
+            given.
         unseen: columns that are released beside the samples, which no attacker looks at.
-        whole: all that is released, and its card, for the bound from counts; by default `release`, without a card.
+        whole: all that is released, and its card, for the bound from counts; by default `release`,
+            without a card.
         **options: see `AttackOptions`; the divergence fails with probability 1 − level.
     """
-    limit = fail_above if fail_above is None or isinstance(fail_above, Gate) else Gate.nats(fail_above)
-    level = float(within("level", options.get("level", 0.95), 0.0, 1.0, low_open=True, high_open=True))
+    limit = (
+        fail_above if fail_above is None or isinstance(fail_above, Gate) else Gate.nats(fail_above)
+    )
+    level = float(
+        within("level", options.get("level", 0.95), 0.0, 1.0, low_open=True, high_open=True)
+    )
     within("epsilon", 0.0 if epsilon is None else epsilon, 0.0, math.inf, high_open=True)
-    kind, failure = _kind_of(release, clean), round(1 - level, 12)
+    kind = _kind_of(release, clean)
+    failure = round(1 - level, 12)
     attacks = attack(release, labels, clean=clean, curve=True, **options)
-    seed, groups = options.get("seed", 0), options.get("groups")
-    surface = examine(kind, release, labels, position=position, groups=groups, seed=seed, level=level)
-    counted = _counted(kind, surface, labels, whole, limit, unseen, epsilon=epsilon, failure=failure, options=options)
+    seed = options.get("seed", 0)
+    groups = options.get("groups")
+    surface = examine(
+        kind, release, labels, position=position, groups=groups, seed=seed, level=level
+    )
+    counted = _counted(
+        kind,
+        surface,
+        labels,
+        whole,
+        limit,
+        unseen,
+        epsilon=epsilon,
+        failure=failure,
+        options=options,
+    )
     rows = kind.nouns.rows
     verdict = give_verdict(
-        attacks, estimate, fail_above=limit, secret=secret, rows=rows, surface=surface, unseen=unseen, counted=counted
+        attacks,
+        estimate,
+        fail_above=limit,
+        secret=secret,
+        rows=rows,
+        surface=surface,
+        unseen=unseen,
+        counted=counted,
     )
     change, missing = (None, None) if clean is None else _measured(kind, clean, release, peak)
     return AuditReport(
         attacks=attacks,
-        divergence=None if epsilon is None else audit_divergence(attacks, epsilon, failure=failure, seed=seed),
+        divergence=(
+            None
+            if epsilon is None
+            else audit_divergence(attacks, epsilon, failure=failure, seed=seed)
+        ),
         change=change,
         change_missing=missing,
-        utility=None if utility is None else kind.predicts(release, utility, clean=clean, **options),
+        utility=(
+            None if utility is None else kind.predicts(release, utility, clean=clean, **options)
+        ),
         estimate=estimate,
         verdict=verdict,
         surface=surface,
@@ -317,16 +418,26 @@ def _counted(
 ) -> CountedRelease | None:
     """The bound from counts, of all columns that are released.
 
-    Samples of one group are not independent, and columns that nobody can read cannot be counted: there is none then.
+    Samples of one group are not independent, and columns that nobody can read cannot be counted:
+    there is none then.
     """
     if options.get("groups") is not None or (unseen is not None and unseen.columns):
         return None
     shown = WholeRelease(None) if whole is None else whole
     alike = surface.alike if shown.samples is None else kind.surface(shown.samples).alike
     limit = gate.limit if gate is not None and gate.quantity == "accuracy" else None
-    seed, of = options.get("seed", 0), shown.secret
+    seed = options.get("seed", 0)
+    of = shown.secret
     return count_release(
-        kind, alike, labels, failure=failure, card=shown.card, secret=of, limit=limit, epsilon=epsilon, seed=seed
+        kind,
+        alike,
+        labels,
+        failure=failure,
+        card=shown.card,
+        secret=of,
+        limit=limit,
+        epsilon=epsilon,
+        seed=seed,
     )
 
 
@@ -341,7 +452,9 @@ def _kind_of(release: Any, clean: Any) -> Modality:
     return kind
 
 
-def _measured(kind: Modality, clean: Any, release: Any, peak: float | None) -> tuple[Change | None, str | None]:
+def _measured(
+    kind: Modality, clean: Any, release: Any, peak: float | None
+) -> tuple[Change | None, str | None]:
     """The change, or why there is none: a release may have other columns than the clean data."""
     if peak is not None:
         return kind.change(clean, release, peak=peak), None

@@ -1,7 +1,8 @@
-"""Several secrets: an audit of their product and of each by itself, and a limit or a budget for each.
+"""Several secrets: an audit of their product and of each by itself, and a limit or a budget for
+each.
 
-Nothing below knows of several secrets: attacks, measures, verdicts and limits are made for one at a time, and collected
-here.
+Nothing below knows of several secrets: attacks, measures, verdicts and limits are made for one at a
+time, and collected here.
 """
 
 from __future__ import annotations
@@ -18,21 +19,23 @@ from lowtide.auditing.matched import AuditTask, audit_matched
 from lowtide.auditing.policy_file import AnyPath, PolicyFile, Rules, check_reachable, read_gate
 from lowtide.auditing.report import AuditReport
 from lowtide.auditing.verdict import Gate
-from lowtide.density.objectives import with_overlooked
 from lowtide.disclose.budget import Budget
 from lowtide.disclose.check import Check
 from lowtide.disclose.standing import SecretStanding, stand
 from lowtide.errors import LowtideError
+from lowtide.estimate.objectives import with_overlooked
 from lowtide.formatting import plain
 from lowtide.labels import joint_name, read_classes, secret_names
 from lowtide.protocols import Dataset, Matched
 
 
 def amounts(given: Any, secret: Any, what: str) -> dict[str, Any]:
-    """What a user allows for each secret and for their product, by name; one amount is for all of them.
+    """What a user allows for each secret and for their product, by name; one amount is for all of
+    them.
 
     Args:
-        given: an amount; a mapping from names to amounts, or a list of texts "NAME=AMOUNT"; or a list of one amount.
+        given: an amount; a mapping from names to amounts, or a list of texts "NAME=AMOUNT"; or a
+            list of one amount.
         secret: as a verb takes it.
         what: what to call the amounts in messages.
     """
@@ -46,7 +49,8 @@ def amounts(given: Any, secret: Any, what: str) -> dict[str, Any]:
         if not any(isinstance(one, str) and "=" in one for one in given):
             if len(given) > 1:
                 raise LowtideError(
-                    f"{what} is given {len(given)} times; give one for all secrets, or one for each as NAME=AMOUNT"
+                    f"{what} is given {len(given)} times; give one for all secrets, or one for each"
+                    " as NAME=AMOUNT"
                 )
             return dict.fromkeys(every, given[0])
         given = _pairs(given, what)
@@ -54,7 +58,9 @@ def amounts(given: Any, secret: Any, what: str) -> dict[str, Any]:
     for name, amount in given.items():
         meant = next((one for one in every if _alike(one, name)), None)
         if meant is None:
-            raise LowtideError(f"{what} names {name!r}, and the secrets are {', '.join(every)}; name one of these")
+            raise LowtideError(
+                f"{what} names {name!r}, and the secrets are {', '.join(every)}; name one of these"
+            )
         found[meant] = amount
     return found
 
@@ -64,7 +70,10 @@ def _pairs(given: Sequence[Any], what: str) -> dict[str, str]:
     for one in given:
         name, equals, amount = str(one).rpartition("=")
         if not name.strip() or not equals or not amount.strip():
-            raise LowtideError(f"{what} must read NAME=AMOUNT for every secret, such as sex=0.02, or be one for all")
+            raise LowtideError(
+                f"{what} must read NAME=AMOUNT for every secret, such as sex=0.02, or be one"
+                " for all"
+            )
         if name in pairs:
             raise LowtideError(f"{what} of {name!r} is given twice; give it once")
         pairs[name] = amount
@@ -73,7 +82,9 @@ def _pairs(given: Sequence[Any], what: str) -> dict[str, str]:
 
 def _alike(known: str, name: str) -> bool:
     """Whether a name is that of a secret, or of a product in any order."""
-    return known == name or sorted(known.split(" + ")) == sorted(one.strip() for one in name.split("+"))
+    return known == name or sorted(known.split(" + ")) == sorted(
+        one.strip() for one in name.split("+")
+    )
 
 
 def read_gates(limit: Any, secret: Any) -> dict[str, Gate]:
@@ -82,7 +93,7 @@ def read_gates(limit: Any, secret: Any) -> dict[str, Gate]:
     return {name: gate for name, one in found.items() if (gate := read_gate(one)) is not None}
 
 
-# ── audits ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── audits ────────────────────────────────────────────────────────────────────────────────────────
 
 
 def audit_each(
@@ -120,11 +131,15 @@ def _of(said: Mapping[str, T], one: Matched, every: Sequence[Matched]) -> T | No
 
 
 def with_costs(matched: Matched, costs: Any) -> Matched:
-    """What guesses cost the attacker, as an array or a CSV file says, beside what else the audit was told."""
+    """What guesses cost the attacker, as an array or a CSV file says, beside what else the audit
+    was told.
+    """
     if costs is None:
         return matched
     if matched.data.each:
-        raise LowtideError("costs are about the values of one secret, and several are named; audit them one by one")
+        raise LowtideError(
+            "costs are about the values of one secret, and several are named; audit them one by one"
+        )
     found = read_costs(costs, read_classes(matched.data.labels)[0].labels)
     return replace(matched, told=replace(matched.told, costs=found))
 
@@ -132,7 +147,10 @@ def with_costs(matched: Matched, costs: Any) -> Matched:
 def apart(matched: Matched) -> list[Matched]:
     """A release beside its reference, once for each secret of a product."""
     _, codes = read_classes(matched.data.labels)
-    return [replace(matched, data=one, utility=None, told=_told(matched, codes, one)) for one in matched.data.each]
+    return [
+        replace(matched, data=one, utility=None, told=_told(matched, codes, one))
+        for one in matched.data.each
+    ]
 
 
 def _told(matched: Matched, codes: Any, part: Dataset) -> Any:
@@ -155,10 +173,12 @@ def _joined(found: Sequence[AuditReport]) -> GateOutcome | None:
     return replace(first, secret=plain(found[0].secret), outcomes=tuple(outcomes))
 
 
-# ── plans ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── plans ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def plan_budgets(path: AnyPath | None, secret: Any, budget: Any, kept: float | None) -> tuple[Any, dict[str, Any]]:
+def plan_budgets(
+    path: AnyPath | None, secret: Any, budget: Any, kept: float | None
+) -> tuple[Any, dict[str, Any]]:
     """The secret of a plan, and what it may tell about each, under a policy file if there is one.
 
     Args:
@@ -181,7 +201,8 @@ def plan_budgets(path: AnyPath | None, secret: Any, budget: Any, kept: float | N
 
 
 def planned_budget(budgets: Mapping[str, Any], secret: Any) -> Any:
-    """The budget that a plan is made for: that of the product or, without one, the smallest of its secrets.
+    """The budget that a plan is made for: that of the product or, without one, the smallest of its
+    secrets.
 
     In nats no secret is told more than their product.
     """
@@ -193,8 +214,8 @@ def planned_budget(budgets: Mapping[str, Any], secret: Any) -> Any:
     missing = [name for name in names if name not in budgets]
     if missing:
         raise LowtideError(
-            f"there is no budget for {', '.join(missing)}; give one for each secret, one for '{joint_name(names)}', or "
-            "one for all"
+            f"there is no budget for {', '.join(missing)}; give one for each secret, one for"
+            f" '{joint_name(names)}', or one for all"
         )
     return min(map(_in_nats, budgets.values()), key=lambda one: one.limit)
 
@@ -203,13 +224,16 @@ def _in_nats(value: Any) -> Budget:
     budget = Budget.read(value)
     if budget.unit != "nats":
         raise LowtideError(
-            "the budgets of several secrets are in nats or bits, since right guesses of their product bound those of "
-            "none; hold an audit to right guesses instead, or give one budget for all"
+            "the budgets of several secrets are in nats or bits, since right guesses of their"
+            " product bound those of none; hold an audit to right guesses instead, or give one"
+            " budget for all"
         )
     return budget
 
 
-def judged_each(data: Dataset, check: Check, budgets: Mapping[str, Any]) -> tuple[SecretStanding, ...]:
+def judged_each(
+    data: Dataset, check: Check, budgets: Mapping[str, Any]
+) -> tuple[SecretStanding, ...]:
     """Attack the rehearsed release of a plan for each secret of a product by itself.
 
     Args:
@@ -217,18 +241,23 @@ def judged_each(data: Dataset, check: Check, budgets: Mapping[str, Any]) -> tupl
         check: what attackers made of the rehearsal; they are asked again.
         budgets: what the release may tell about each, by name.
     """
-    return tuple(_judged(one, check, budgets.get(one.secret)) for one in data.each if check.ask is not None)
+    return tuple(
+        _judged(one, check, budgets.get(one.secret)) for one in data.each if check.ask is not None
+    )
 
 
 def _judged(part: Dataset, check: Check, budget: Any) -> SecretStanding:
     if check.ask is None:
         raise LowtideError("these attackers cannot be asked again; make the plan anew")
     report = check.ask(read_classes(part.labels)[1])
-    found, standing = report.headline, None
+    found = report.headline
+    standing = None
     read = None if budget is None else Budget.read(budget)
     if read is not None and read.unit == "nats":
         upper = with_overlooked(found.information)
         if check.empty:
             upper = replace(upper, value=0.0, low=0.0, high=0.0)
         standing = stand(read.limit, read.unit, upper, lower=upper.low, reference=len(part.labels))
-    return SecretStanding(part.secret, report.guess.accuracy.value, found.accuracy, found.information, standing)
+    return SecretStanding(
+        part.secret, report.guess.accuracy.value, found.accuracy, found.information, standing
+    )

@@ -1,4 +1,6 @@
-"""What a release changed, and what it is still good for: how well models trained on it predict something of use."""
+"""What a release changed, and what it is still good for: how well models trained on it predict
+something of use.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -40,7 +42,8 @@ class Prediction:
 
     Attributes:
         model: its name.
-        data: what it was trained and tested on: the `release`, the `clean` table, or `nothing` (it guesses).
+        data: what it was trained and tested on: the `release`, the `clean` table, or `nothing` (it
+            guesses).
         accuracy: share of right answers; `None` for numbers.
         auc: area under the ROC curve; `None` for numbers.
         r2: share of the squared error of guessing that is gone; `None` for classes.
@@ -57,7 +60,10 @@ class Prediction:
         """The figure to compare by: AUC for classes, R² for numbers."""
         score = self.r2 if self.auc is None else self.auc
         if score is None:
-            raise LowtideError("a prediction carries an AUC (for classes) or an R² (for numbers); this one has neither")
+            raise LowtideError(
+                "a prediction carries an AUC (for classes) or an R² (for numbers); this one has"
+                " neither"
+            )
         return score
 
 
@@ -123,8 +129,8 @@ class ColumnChange:
     Attributes:
         name: of the column.
         share: of its values that changed.
-        rms: root mean square of the change over the column's standard deviation; `None` for text, and for numbers
-            that do not vary.
+        rms: root mean square of the change over the column's standard deviation; `None` for text,
+            and for numbers that do not vary.
     """
 
     name: str
@@ -138,8 +144,10 @@ class Change:
 
     Attributes:
         share: of all values that changed.
-        rms: root of the mean square of `columns[j].rms`, over columns of numbers that vary; `None` without any.
-        psnr: peak signal-to-noise ratio in decibels; infinity when nothing changed, `None` without a peak value.
+        rms: root of the mean square of `columns[j].rms`, over columns of numbers that vary; `None`
+            without any.
+        psnr: peak signal-to-noise ratio in decibels; infinity when nothing changed, `None` without
+            a peak value.
         columns: one by one.
         rows: how many rows were compared.
         what: was compared: the values of a table, the pixels of images or the words of texts.
@@ -156,7 +164,8 @@ class Change:
 def column_rms(clean: Floats, release: Floats) -> Floats:
     """Root mean square of `release − clean` in each column, over the column's standard deviation.
 
-    1 is what replacing every value by the column's mean does; noise of one standard deviation does the same.
+    1 is what replacing every value by the column's mean does; noise of one standard deviation does
+    the same.
 
     Args:
         clean: (n, columns) numbers before.
@@ -175,6 +184,8 @@ def relative(rms: Floats, spread: Floats, varies: Bools) -> Floats:
 
 
 def overall_rms(columns: Floats) -> float:
-    """One figure for several columns: the root of their mean square, over those that vary; 0 when none does."""
+    """One figure for several columns: the root of their mean square, over those that vary; 0 when
+    none does.
+    """
     measured = columns[~np.isnan(columns)]
     return float(np.sqrt(np.square(measured).mean())) if len(measured) else 0.0

@@ -1,4 +1,6 @@
-"""A model of texts as one HTML file that warns from disk and offline, and as a browser extension (Manifest V3)."""
+"""A model of texts as one HTML file that warns from disk and offline, and as a browser extension
+(Manifest V3).
+"""
 
 import base64
 import hashlib
@@ -12,7 +14,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from lowtide.browser.payload import Bits, make_vectors, pack_model, rounded
-from lowtide.density.artefact import Density
+from lowtide.estimate.density import Density
 from lowtide.files import write_folder, write_whole
 from lowtide.texts.partial import text_vocabulary
 
@@ -28,12 +30,14 @@ PAGE = (*ANSWERING, "advice.js", "underline.js", "history.js", "writer.js", "pag
 VECTORS = 500
 _OWN = ("background.js", "content.js", "popup.html", "popup.css", "popup.js")
 _SHARED = (*ANSWERING, "underline.js")
-_MANIFEST, _MODEL = "manifest.json", "model.bin"
+_MANIFEST = "manifest.json"
+_MODEL = "model.bin"
 _NAME = "Lowtide: before you post"
 
 
 def write_page(density: Density, path: str | Path, *, bits: Bits = 4) -> Path:
-    """Write a model of texts as one page; it holds labels of the secret and words of the texts it was fitted on.
+    """Write a model of texts as one page; it holds labels of the secret and words of the texts it
+    was fitted on.
 
     Args:
         density: fitted on texts.
@@ -62,19 +66,23 @@ def page_of(density: Density, *, bits: Bits = 4) -> str:
 
 def checked_model(density: Density, bits: Bits, **more: Any) -> bytes:
     """The model with the test vectors by which a page checks itself."""
-    return pack_model(density, bits=bits, more={"vectors": make_vectors(rounded(density, bits), VECTORS), **more})
+    return pack_model(
+        density, bits=bits, more={"vectors": make_vectors(rounded(density, bits), VECTORS), **more}
+    )
 
 
 def _policy(script: str, style: str) -> str:
     """Nothing may be loaded or sent; this very script and style may run."""
     return (
-        f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; connect-src 'none'; "
-        "base-uri 'none'; form-action 'none'"
+        f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; connect-src"
+        " 'none'; base-uri 'none'; form-action 'none'"
     )
 
 
 def _hash(text: str) -> str:
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode(
+        "ascii"
+    )
 
 
 def asset(name: str) -> str:
@@ -111,14 +119,19 @@ def manifest() -> dict[str, Any]:
         "manifest_version": 3,
         "name": _NAME,
         "version": importlib.metadata.version("lowtide"),
-        "description": "Underlines words that give you away, on sites that you allow. What you type stays here.",
+        "description": (
+            "Underlines words that give you away, on sites that you allow. What you type stays"
+            " here."
+        ),
         "minimum_chrome_version": "111",
         "permissions": ["activeTab", "scripting", "storage"],
         "optional_host_permissions": ["http://*/*", "https://*/*"],
         "background": {"service_worker": "background.js", "type": "module"},
         "action": {"default_title": _NAME, "default_popup": "popup.html"},
         "content_security_policy": {
-            "extension_pages": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'"
+            "extension_pages": (
+                "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'"
+            )
         },
     }
 

@@ -1,7 +1,9 @@
-"""What a page needs of a model of texts: vocabulary, rules of its terms, and weights in 4 or 8 bits.
+"""What a page needs of a model of texts: vocabulary, rules of its terms, and weights in 4 or 8
+bits.
 
-Among the rules is what Python knows of characters: browsers have another version of Unicode, and must read texts alike.
-The test vectors are texts by which a page shows that it answers as Python does.
+Among the rules is what Python knows of characters: browsers have another version of Unicode, and
+must read texts alike. The test vectors are texts by which a page shows that it answers as Python
+does.
 """
 
 import gzip
@@ -19,9 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lowtide.checks import LowtideError, one_of
-from lowtide.density.artefact import Density
-from lowtide.density.critics.bag import Bag
-from lowtide.density.critics.base import Null
+from lowtide.estimate.density import Density
+from lowtide.estimate.learners.bag import Bag
+from lowtide.estimate.learners.base import Null
 from lowtide.splits import generator
 from lowtide.texts import cleaning
 from lowtide.texts.partial import PartialText, text_vocabulary
@@ -31,7 +33,8 @@ from lowtide.texts.writing import NEGATIONS, SMALL_WORDS, read_writing, vocabula
 from lowtide.types import Floats32
 
 Bits = int  # of a weight: 4 or 8
-FORMAT, VERSION = "lowtide-page", 1
+FORMAT = "lowtide-page"
+VERSION = 1
 _LARGEST = {4: 7, 8: 127}  # of whole numbers in so many bits, on either side of 0
 _FINE = 32_767  # what a term tells alone, in 16 bits
 _BOUNDARY = 4  # bytes at which arrays begin
@@ -41,14 +44,18 @@ _SIGMA = "Σ"
 BUDGET = 0.5  # nats
 _DIGITS = 6
 _SIGNS = (
-    "aZéß\u0301İΣςΐ我ひカ한שׁםعَ\u200d\u200c\u200f\u00ad👩🏽🚀🇺❤\ufe0f\u20e31９½.,'’-‐#@＃＠_/&;: \n\t\x00\u3000ǅŸẞÅﬁ"
+    "aZéß\u0301İΣςΐ我ひカ한שׁםعَ\u200d\u200c\u200f\u00ad👩🏽🚀🇺❤\ufe0f\u20e31９½.,'’-‐#@＃＠_/&;:"
+    " \n\t\x00\u3000ǅŸẞÅﬁ"
 )
 _PARTS = (
-    "https://t.co/xY1?a=b.", "www.Example.org/", "U.S.", "u.s.a", "N.A.T.Oabc", "don't", "#MeToo", "#ActOnClimate2day",
-    "#snake_Case", "#1", "@x_y", "a@b.org", "&amp;", "&#39;", "1,000.5", "3.14.", "low-income", "می‌خواهم", "ที่", "ΟΔΟΣ",
+    "https://t.co/xY1?a=b.", "www.Example.org/", "U.S.", "u.s.a", "N.A.T.Oabc", "don't", "#MeToo",
+    "#ActOnClimate2day", "#snake_Case", "#1", "@x_y", "a@b.org", "&amp;",
+    "&#39;", "1,000.5", "3.14.", "low-income",
+    "می‌خواهم", "ที่", "ΟΔΟΣ",
     "👩🏽\u200d🚀", "🇺🇸🇩🇪", "❤️", "1️⃣", "東京タワー", "한국어", "\n> quoted words here\n", "`code`",
     "\n```\nlet x = 1\n```\n",
-    "RT @somebody:", "“quoted”", "...", "!", "\ud800 ", "नमस्ते", "Ǆungla", "ﬀ", "e\u0301t\u00e9", "x" * 201,
+    "RT @somebody:", "“quoted”", "...", "!", "\ud800 ",
+    "नमस्ते", "Ǆungla", "ﬀ", "e\u0301t\u00e9", "x" * 201,
 )  # fmt: skip
 _BETWEEN = (" ", " ", " ", " ", ", ", ". ", "-", "'", "\n", "", "#", " #", " @")
 
@@ -56,7 +63,8 @@ Arrays = dict[str, NDArray[Any]]
 
 
 def pack_model(density: Density, *, bits: Bits = 4, more: dict[str, Any] | None = None) -> bytes:
-    """A model of texts as one compressed block of bytes, which `openModel` of `static/model.js` reads.
+    """A model of texts as one compressed block of bytes, which `openModel` of `static/model.js`
+    reads.
 
     Args:
         density: fitted on texts.
@@ -101,14 +109,22 @@ def rounded(density: Density, bits: Bits = 4) -> Density:
 def _arrays(density: Density, bits: Bits) -> tuple[Arrays, dict[str, int] | None]:
     """The weights as a page holds them, and the sizes of the networks."""
     one_of("bits", bits, tuple(_LARGEST))
-    critic, classes = density.critic, len(density.classes.labels)
+    critic = density.critic
+    classes = len(density.classes.labels)
     terms = len(text_vocabulary(density))
     if isinstance(critic, Null):
-        return {"u": np.zeros((terms, classes), np.int16), "u_scale": np.ones(classes, np.float32)}, None
+        return {
+            "u": np.zeros((terms, classes), np.int16),
+            "u_scale": np.ones(classes, np.float32),
+        }, None
     if not isinstance(critic, Bag):
-        raise LowtideError(f"only bag-of-terms critics run in a page, got {critic.kind!r}; fit with critic='bag'")
+        raise LowtideError(
+            f"only bag-of-terms critics run in a page, got {critic.kind!r}; fit with critic='bag'"
+        )
     weights = critic.weights
-    scale = np.maximum(np.abs(weights["u"]).max(axis=0), 1e-12).astype(np.float32) / np.float32(_FINE)
+    scale = np.maximum(np.abs(weights["u"]).max(axis=0), 1e-12).astype(np.float32) / np.float32(
+        _FINE
+    )
     arrays: Arrays = {"u": np.rint(weights["u"] / scale).astype(np.int16), "u_scale": scale}
     if "E" not in weights:
         return arrays, None
@@ -119,7 +135,12 @@ def _arrays(density: Density, bits: Bits) -> tuple[Arrays, dict[str, int] | None
     own = np.zeros(len(weights["E"]), dtype=np.float32)
     own[rows] = weights["c"][known]
     values, size = _quantised(weights["E"], bits)
-    arrays |= {"e": place, "c": own, "E_scale": size, "E": values if bits == 8 else _nibbles(values)}
+    arrays |= {
+        "e": place,
+        "c": own,
+        "E_scale": size,
+        "E": values if bits == 8 else _nibbles(values),
+    }
     arrays |= {name: weights[name].astype(np.float32) for name in ("b", "V", "a", "U")}
     nets, width, hidden = weights["V"].shape
     return arrays, {"nets": nets, "width": width, "hidden": hidden, "bits": bits}
@@ -158,12 +179,17 @@ def _identity(vocabulary: Vocabulary, arrays: Arrays) -> str:
 
 
 def _packed(about: dict[str, Any], arrays: Arrays) -> bytes:
-    """The length of the description, the description as JSON, and the arrays, each at a boundary."""
+    """The length of the description, the description as JSON, and the arrays, each at a
+    boundary.
+    """
     places = {
-        name: {"kind": value.dtype.str[1:], "shape": list(value.shape), "start": 0} for name, value in arrays.items()
+        name: {"kind": value.dtype.str[1:], "shape": list(value.shape), "start": 0}
+        for name, value in arrays.items()
     }
     length = 0
-    while True:  # where arrays start depends on how long the description is, which says where they start
+    while (
+        True
+    ):  # where arrays start depends on how long the description is, which says where they start
         text = json.dumps({**about, "arrays": places}, allow_nan=False).encode("ascii")
         if len(text) <= length:
             break
@@ -185,9 +211,9 @@ def unicode_tables() -> dict[str, Any]:
     """Classes of characters as ranges, and how capitals are written small.
 
     Returns:
-        For each class a flat list: how far each range begins behind the end of the one before, and how many more
-        characters it has than one. `lower` are runs of capitals, as (first, how many, step, distance to the small
-        letter); `lower_long` those that become several characters.
+        For each class a flat list: how far each range begins behind the end of the one before, and
+        how many more characters it has than one. `lower` are runs of capitals, as (first, how many,
+        step, distance to the small letter); `lower_long` those that become several characters.
     """
     classes: dict[str, Callable[[str], bool]] = {
         "alnum": str.isalnum,
@@ -196,15 +222,21 @@ def unicode_tables() -> dict[str, Any]:
         "space": str.isspace,
         "mark": lambda sign: unicodedata.category(sign)[0] == "M",
         "accent": lambda sign: cleaning.is_accent(unicodedata.combining(sign)),
-        # A capital sigma is written ς at the end of a word: after a letter with case, and before none, passing over
-        # characters that do not count, such as accents and apostrophes.
+        # A capital sigma is written ς at the end of a word: after a letter with case, and before
+        # none, passing over characters that do not count, such as accents and apostrophes.
         "cased": lambda sign: f"{sign}{_SIGMA}".lower()[-1] == "ς",
-        "passed": lambda sign: f"{sign}{_SIGMA}".lower()[-1] != "ς" and f"a{sign}{_SIGMA}".lower()[-1] == "ς",
+        "passed": lambda sign: (
+            f"{sign}{_SIGMA}".lower()[-1] != "ς" and f"a{sign}{_SIGMA}".lower()[-1] == "ς"
+        ),
     }
     signs = [chr(point) for point in range(_LAST + 1)]
-    tables: dict[str, Any] = {name: _ranges(list(map(belongs, signs))) for name, belongs in classes.items()}
+    tables: dict[str, Any] = {
+        name: _ranges(list(map(belongs, signs))) for name, belongs in classes.items()
+    }
     small = {point: sign.lower() for point, sign in enumerate(signs) if sign.lower() != sign}
-    tables["lower"] = _runs({point: ord(other) - point for point, other in small.items() if len(other) == 1})
+    tables["lower"] = _runs(
+        {point: ord(other) - point for point, other in small.items() if len(other) == 1}
+    )
     tables["lower_long"] = {chr(point): other for point, other in small.items() if len(other) > 1}
     return tables
 
@@ -212,13 +244,15 @@ def unicode_tables() -> dict[str, Any]:
 def _ranges(belongs: list[bool]) -> list[int]:
     """Ranges of what belongs, as gaps and lengths."""
     found: list[int] = []
-    end, start = 0, None
+    end = 0
+    start = None
     for point, inside in enumerate([*belongs, False]):
         if inside and start is None:
             start = point
         elif not inside and start is not None:
             found += [start - end, point - 1 - start]
-            end, start = point, None
+            end = point
+            start = None
     return found
 
 
@@ -250,9 +284,15 @@ def generated_texts(vocabulary: Vocabulary, n: int, seed: int = 0) -> list[str]:
             elif kind < 0.84:
                 pieces.append(_PARTS[int(rng.integers(len(_PARTS)))])
             elif kind < 0.92:
-                pieces.append("".join(_SIGNS[i] for i in rng.integers(len(_SIGNS), size=int(rng.integers(1, 7)))))
+                pieces.append(
+                    "".join(
+                        _SIGNS[i] for i in rng.integers(len(_SIGNS), size=int(rng.integers(1, 7)))
+                    )
+                )
             else:
-                pieces.append("".join(map(_sign, rng.integers(0x20, 0x31000, size=int(rng.integers(1, 4))))))
+                pieces.append(
+                    "".join(map(_sign, rng.integers(0x20, 0x31000, size=int(rng.integers(1, 4)))))
+                )
             pieces.append(_BETWEEN[int(rng.integers(len(_BETWEEN)))])
         texts.append("".join(pieces))
     return texts
@@ -271,7 +311,8 @@ def _sign(point: int) -> str:
 
 
 def make_vectors(density: Density, n: int = 500, seed: int = 0) -> list[list[Any]]:
-    """What Python answers: for each text its words with their places, what it tells, and what to leave out.
+    """What Python answers: for each text its words with their places, what it tells, and what to
+    leave out.
 
     Args:
         density: with weights rounded as the page has them.
@@ -279,8 +320,9 @@ def make_vectors(density: Density, n: int = 500, seed: int = 0) -> list[list[Any
         seed: of the texts.
 
     Returns:
-        For each text [text, words as [term, start, end] with places in UTF-16, density, what each known term tells
-        after those before it, and the words to leave out for a budget of 0.5 nats, or `None`].
+        For each text [text, words as [term, start, end] with places in UTF-16, density, what each
+        known term tells after those before it, and the words to leave out for a budget of 0.5 nats,
+        or `None`].
     """
     vocabulary = text_vocabulary(density)
     budget = min(BUDGET, density.trim / 2)
@@ -291,8 +333,12 @@ def vector_of(density: Density, text: str, budget: float | None) -> list[Any]:
     """What Python answers about one text; see `make_vectors`."""
     vocabulary = text_vocabulary(density)
     reading = read_writing(text, vocabulary, vocabulary.options)
-    counts = Counter(vocabulary.index(term.text) for term in reading.terms if term.text in vocabulary)
-    partial = PartialText(density, np.array(list(counts), dtype=np.intp), np.array(list(counts.values()), np.float32))
+    counts = Counter(
+        vocabulary.index(term.text) for term in reading.terms if term.text in vocabulary
+    )
+    partial = PartialText(
+        density, np.array(list(counts), dtype=np.intp), np.array(list(counts.values()), np.float32)
+    )
     along = np.clip(partial.along(np.arange(len(counts))[None]), -density.trim, density.trim)[0]
     told = np.diff(along, axis=0)
     places = utf16_places(text)
@@ -308,7 +354,9 @@ def vector_of(density: Density, text: str, budget: float | None) -> list[Any]:
 
 
 def utf16_places(text: str) -> list[int]:
-    """For each place of a text, its end too, the place in UTF-16, as JavaScript and editors count."""
+    """For each place of a text, its end too, the place in UTF-16, as JavaScript and editors
+    count.
+    """
     places = [0]
     for sign in text:
         places.append(places[-1] + (2 if ord(sign) > 0xFFFF else 1))

@@ -1,5 +1,8 @@
-"""The commands that compute: each checks what it would write, calls a verb, prints the result and writes it."""
+"""The commands that compute: each checks what it would write, calls a verb, prints the result and
+writes it.
+"""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +12,16 @@ from lowtide.auditing.report import AuditReport, heading
 from lowtide.auditing.several import plan_budgets, planned_budget
 from lowtide.bundles import check_bundle_place
 from lowtide.cli import arguments, console
-from lowtide.cli.console import check_outputs, emit_json, naming, note, out, say, show_progress, write_report
+from lowtide.cli.console import (
+    check_outputs,
+    emit_json,
+    naming,
+    note,
+    out,
+    say,
+    show_progress,
+    write_report,
+)
 from lowtide.cli.endings import GATE_FAILED
 from lowtide.disclose.budget import Budget
 from lowtide.disclose.noise import KEY_NAME
@@ -18,12 +30,13 @@ from lowtide.errors import LowtideError
 from lowtide.files import write_whole
 from lowtide.report.console import print_tables
 
-_SHARED = ("kept", "epsilon", "delta", "lam", "certify", "strict", "steps", "device")
+_SHARED = ("kept", "past", "epsilon", "delta", "lam", "certify", "strict", "steps", "device")
 
 
 def scan(said: arguments.ScanArguments, given: dict[str, Any]) -> None:
     """Scan, print, and write what was asked for."""
-    files, folders = {"--json": said.json, "--report": said.report}, {"--figures": said.figures, "--save": said.save}
+    files = {"--json": said.json, "--report": said.report}
+    folders = {"--figures": said.figures, "--save": said.save}
     check_outputs({"data": said.data, **console.files_among(given)}, files, folders=folders)
     if said.save is not None:
         with naming("--save"):
@@ -47,7 +60,7 @@ def scan(said: arguments.ScanArguments, given: dict[str, Any]) -> None:
         found.density.save(said.save)
         say(f"density: {said.save}")
         note(f"keep {said.save} inside: it holds {found.holds}")
-    emit_json(said.json, found.to_json)
+    emit_json(said.json, found.to_json, private=bool(found.private))
     write_report(found, said.report, said.figures)
 
 
@@ -67,9 +80,15 @@ def plan(said: arguments.PlanArguments, given: dict[str, Any]) -> None:
     if weights is None and given.get("fill"):
         weights = "--fill"
     output = said.out or Path("plan.json" if weights is None else "plan.lowtide")
-    files, folders = {"--json": said.json, "--report": said.report}, {"--figures": said.figures}
+    files = {"--json": said.json, "--report": said.report}
+    folders = {"--figures": said.figures}
     (files if output.suffix == ".json" else folders)["--out"] = output
-    reads = {"data": said.data, "key": said.sign, "policy file": said.policy_file, **console.files_among(given)}
+    reads = {
+        "data": said.data,
+        "key": said.sign,
+        "policy file": said.policy_file,
+        **console.files_among(given),
+    }
     check_outputs(reads, files, folders=folders)
     with naming("--out"):
         check_plan_place(output, weights=weights)
@@ -106,7 +125,9 @@ def print_plan(made: Plan) -> None:
 
 
 def _secret(names: list[str] | None) -> str | tuple[str, ...] | None:
-    return None if not names else names[0] if len(names) == 1 else tuple(names)
+    if not names:
+        return None
+    return names[0] if len(names) == 1 else tuple(names)
 
 
 def _budget(said: arguments.PlanArguments) -> Budget | list[str] | None:
@@ -121,10 +142,19 @@ def release(said: arguments.ReleaseArguments, given: dict[str, Any]) -> None:
     """Release, and print what was written."""
     made = Plan.load(said.plan, signed_by=said.signed_by)
     sharded = said.shards is not None
-    files: dict[str, Path | None] = {"--json": said.json, **verbs.outputs_of(made, said.out, given, sharded=sharded)}
+    files: dict[str, Path | None] = {
+        "--json": said.json,
+        **verbs.outputs_of(made, said.out, given, sharded=sharded),
+    }
     folders: dict[str, Path | None] = {}
-    (files if said.out.suffix and not said.out.is_dir() and not sharded else folders)["--out"] = said.out
-    key = said.key_file if said.key_file or said.fresh_noise else said.plan.resolve().parent / KEY_NAME
+    (files if said.out.suffix and not said.out.is_dir() and not sharded else folders)["--out"] = (
+        said.out
+    )
+    key = (
+        said.key_file
+        if said.key_file or said.fresh_noise
+        else Path(os.path.realpath(said.plan)).parent / KEY_NAME
+    )
     reads = {"data": said.data, "plan": said.plan, "key": key, "signing key": said.signed_by}
     check_outputs(reads, files, folders=folders)
     done = verbs.release(
@@ -159,10 +189,26 @@ def audit(said: arguments.AuditArguments, given: dict[str, Any]) -> None:
     """Audit, print, write what was asked for, and exit with 1 when the gate is not passed."""
     cards = card_paths(said.release) if isinstance(said.release, Path) else {}
     beside = {f"{name} of the release": path for name, path in cards.items()}
-    reads = {"release": said.release, "reference": said.reference, "plan": said.plan, "card": said.card}
+    reads = {
+        "release": said.release,
+        "reference": said.reference,
+        "plan": said.plan,
+        "card": said.card,
+    }
     check_outputs(
-        {**reads, **beside, "policy file": said.policy_file, "costs": said.costs, **console.files_among(given)},
-        {"--json": said.json, "--report": said.report, "--junit": said.junit, "--summary": said.summary},
+        {
+            **reads,
+            **beside,
+            "policy file": said.policy_file,
+            "costs": said.costs,
+            **console.files_among(given),
+        },
+        {
+            "--json": said.json,
+            "--report": said.report,
+            "--junit": said.junit,
+            "--summary": said.summary,
+        },
         folders={"--figures": said.figures},
     )
     _check_evidence(said)
@@ -199,12 +245,15 @@ def _check_evidence(said: arguments.AuditArguments) -> None:
     """Refuse, before the long work, evidence that could not be written."""
     if said.junit is not None and not said.fail_above and said.policy_file is None:
         raise LowtideError(
-            "--junit has a test case for each limit, and there is none; give --policy-file or --fail-above"
+            "--junit has a test case for each limit, and there is none; give --policy-file or"
+            " --fail-above"
         )
     if str(said.junit) == "-":
         raise LowtideError("--junit - is not a file; give it a name, such as limits.xml")
     if str(said.summary) == "-" and str(said.json) == "-":
-        raise LowtideError("--summary - and --json - would be printed into each other; give one of them a file")
+        raise LowtideError(
+            "--summary - and --json - would be printed into each other; give one of them a file"
+        )
 
 
 def _write_evidence(found: AuditReport, said: arguments.AuditArguments) -> None:
@@ -221,8 +270,12 @@ def _write_evidence(found: AuditReport, said: arguments.AuditArguments) -> None:
 
 
 def print_audit(found: AuditReport) -> None:
-    """The attacks as a table, the verdict in words; of several secrets first their product, then each by itself."""
-    print_tables([found.attack_table("Attacks on rows no attacker was trained on"), *found.further_tables()])
+    """The attacks as a table, the verdict in words; of several secrets first their product, then
+    each by itself.
+    """
+    print_tables(
+        [found.attack_table("Attacks on rows no attacker was trained on"), *found.further_tables()]
+    )
     console.say_page("\n".join(found.lines()))
     say("")
     say(str(found.verdict), bold=True)

@@ -20,7 +20,7 @@ from rich.text import Text
 
 from lowtide.cli import endings
 from lowtide.errors import LowtideError
-from lowtide.files import write_whole
+from lowtide.files import PRIVATE, refuse_special, write_whole
 from lowtide.formatting import printable
 from lowtide.places import Place, refuse_url
 
@@ -28,8 +28,8 @@ P = ParamSpec("P")
 R = TypeVar("R")
 STDOUT: ContextVar[TextIO | None] = ContextVar("stdout", default=None)  # where `--json -` goes
 DEBUG: ContextVar[bool] = ContextVar("debug", default=False)  # set by `lowtide --debug`
-# Names of files and columns are printed as they are: "weight [kg]" is not markup, "a:b:c" not an emoji.
-# Signals that end a program: 128 and their number is its exit code.
+# Names of files and columns are printed as they are: "weight [kg]" is not markup, "a:b:c" not an
+# emoji. Signals that end a program: 128 and their number is its exit code.
 _ENDING = (signal.SIGTERM, signal.SIGHUP)
 out = Console(markup=False, emoji=False, highlight=False)
 err = Console(markup=False, emoji=False, highlight=False, stderr=True)
@@ -45,8 +45,12 @@ class _Ended(BaseException):
 
 @contextmanager
 def _ending_tidily() -> Iterator[None]:
-    """Turn signals that end the program into an exception, so that half-written files are removed."""
-    if threading.current_thread() is not threading.main_thread():  # Python hears signals in the main thread only
+    """Turn signals that end the program into an exception, so that half-written files are
+    removed.
+    """
+    if (
+        threading.current_thread() is not threading.main_thread()
+    ):  # Python hears signals in the main thread only
         yield
         return
 
@@ -67,9 +71,11 @@ def _ending_tidily() -> Iterator[None]:
 
 
 def reported(verb: Callable[P, R]) -> Callable[P, R]:
-    """Turn errors into one line and an exit code, and warnings into notes; `lowtide --debug` shows tracebacks.
+    """Turn errors into one line and an exit code, and warnings into notes; `lowtide --debug` shows
+    tracebacks.
 
-    What is not an error of the input is a fault of ours, with an exit code of its own: 1 says that a gate failed.
+    What is not an error of the input is a fault of ours, with an exit code of its own: 1 says that
+    a gate failed.
     """
 
     @functools.wraps(verb)
@@ -100,7 +106,9 @@ def run_later(module: str, name: str) -> Callable[[Any, dict[str, Any]], None]:
 
 
 def print_whatever() -> None:
-    """Print signs that a terminal does not have as question marks: without Greek letters is not a reason to stop."""
+    """Print signs that a terminal does not have as question marks: without Greek letters is not a
+    reason to stop.
+    """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
@@ -112,12 +120,16 @@ def note(text: str) -> None:
 
 
 def say(line: str, *, bold: bool = False) -> None:
-    """Print a line of a result, without breaking it; names in it cannot begin another line, nor steer the terminal."""
+    """Print a line of a result, without breaking it; names in it cannot begin another line, nor
+    steer the terminal.
+    """
     out.print(printable(line.replace("\n", " ")), style="bold" if bold else None, soft_wrap=True)
 
 
 def say_page(text: str) -> None:
-    """Print the lines of a text that was made line by line, with names that are on one line each."""
+    """Print the lines of a text that was made line by line, with names that are on one line
+    each.
+    """
     for line in text.split("\n"):
         say(line)
 
@@ -133,7 +145,9 @@ def show_progress(quiet: bool) -> bool | None:
 
 def _explain(error: BaseException) -> int:
     """Say in one line what an exception means, and return the exit code for it."""
-    if isinstance(error, KeyboardInterrupt) or (endings.INTERRUPTS.heard and not isinstance(error, LowtideError)):
+    if isinstance(error, KeyboardInterrupt) or (
+        endings.INTERRUPTS.heard and not isinstance(error, LowtideError)
+    ):
         return endings.INTERRUPTS.end()
     if DEBUG.get():
         err.print(printable(endings.trace_of(error)), soft_wrap=True)
@@ -141,11 +155,15 @@ def _explain(error: BaseException) -> int:
     if isinstance(error, LowtideError):
         text = str(error)
     elif isinstance(error, OSError):
-        text = f"{error.filename or 'a file'}: {error.strerror or type(error).__name__}; check path and rights"
+        text = (
+            f"{error.filename or 'a file'}: {error.strerror or type(error).__name__}; check path"
+            " and rights"
+        )
     elif endings.is_out_of_memory(error):
         text = endings.NO_MEMORY
     else:
-        code, text = endings.FAULT, endings.fault_line(error)
+        code = endings.FAULT
+        text = endings.fault_line(error)
     _complain(text)
     return code
 
@@ -155,7 +173,9 @@ def _complain(text: str) -> None:
 
 
 def _notes_once() -> Callable[..., None]:
-    """In place of Python's own `showwarning`, which quotes files and lines: notes, each printed once in a command."""
+    """In place of Python's own `showwarning`, which quotes files and lines: notes, each printed
+    once in a command.
+    """
     printed: set[str] = set()
 
     def show(message: Warning | str, *_: object, **__: object) -> None:
@@ -193,37 +213,50 @@ def check_outputs(
     folders = folders or {}
     inputs = {name: path for name, path in reads.items() if isinstance(path, Path)}
     taken: dict[str, Path] = {}
-    for option in sorted({**files, **folders}, key=lambda name: not name.startswith("--")):  # what the user wrote
+    for option in sorted(
+        {**files, **folders}, key=lambda name: not name.startswith("--")
+    ):  # what the user wrote
         refuse_url(option, {**files, **folders}[option])
     for option, path in {**files, **folders}.items():
         if path is None or str(path) == "-":
             continue
         for name, read in inputs.items():
             if _same(path, read):
-                raise LowtideError(f"{option} would overwrite {path}, which is the {name}; give it another name")
-            if read.is_dir() and read.resolve() in path.resolve().parents:
-                raise LowtideError(f"{option} {path} lies in {read}, which is the {name}; choose another folder")
+                raise LowtideError(
+                    f"{option} would overwrite {path}, which is the {name}; give it another name"
+                )
+            if read.is_dir() and os.path.realpath(read) in map(
+                str, Path(os.path.realpath(path)).parents
+            ):
+                raise LowtideError(
+                    f"{option} {path} lies in {read}, which is the {name}; choose another folder"
+                )
         for other, there in taken.items():
             if _same(path, there):
-                raise LowtideError(f"{option} and {other} both name {path}; give them different names")
+                raise LowtideError(
+                    f"{option} and {other} both name {path}; give them different names"
+                )
         taken[option] = path
         _check_place(option, path, folder=option in folders)
 
 
 def _same(path: Path, other: Path) -> bool:
     """Whether two paths are one file or folder, by links or by another spelling."""
-    if path.resolve() == other.resolve():
+    if os.path.realpath(path) == os.path.realpath(other):
         return True
     return path.exists() and other.exists() and path.samefile(other)
 
 
 def files_among(given: Mapping[str, Any]) -> dict[str, Path]:
     """The files that options of a kind name, such as a list of words, by the option."""
-    texts = {f"--{name}": Path(value) for name, value in given.items() if isinstance(value, (str, Path))}
+    texts = {
+        f"--{name}": Path(value) for name, value in given.items() if isinstance(value, (str, Path))
+    }
     return {name: path for name, path in texts.items() if path.is_file()}
 
 
 def _check_place(option: str, path: Path, *, folder: bool) -> None:
+    refuse_special(option, path)
     place = path if folder else path.parent
     while folder and not place.exists() and place != place.parent:
         place = place.parent
@@ -231,17 +264,24 @@ def _check_place(option: str, path: Path, *, folder: bool) -> None:
         raise LowtideError(f"{option} {path} is a folder; give the name of a file")
     if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
         raise LowtideError(
-            f"cannot write {option} {path}: {place} is not a folder that can be written; choose a folder that exists "
-            "and is writable"
+            f"cannot write {option} {path}: {place} is not a folder that can be written; choose a"
+            " folder that exists and is writable"
         )
 
 
-def emit_json(path: Path | None, make: Callable[[], Any]) -> None:
-    """Write results as JSON where asked for: into a file, or to the standard output for `-`."""
+def emit_json(path: Path | None, make: Callable[[], Any], *, private: bool = False) -> None:
+    """Write results as JSON where asked for: into a file, or to the standard output for `-`.
+
+    Args:
+        path: the file.
+        make: gives the results.
+        private: whether only its owner may read the file.
+    """
     if path is None:
         return
     if str(path) != "-":
-        write_whole(path, json.dumps(make(), indent=2, allow_nan=False) + "\n")
+        rights = PRIVATE if private else None
+        write_whole(path, json.dumps(make(), indent=2, allow_nan=False) + "\n", rights=rights)
         return
     print(json.dumps(make(), indent=2, allow_nan=False), file=STDOUT.get() or sys.stdout)
 
@@ -256,7 +296,9 @@ def write_report(result: Any, path: Path | None, figures: Path | None) -> None:
 
 @contextmanager
 def results_alone(path: Path | None) -> Iterator[None]:
-    """Where JSON goes to the standard output, everything for people goes to the standard error instead."""
+    """Where JSON goes to the standard output, everything for people goes to the standard error
+    instead.
+    """
     if path is None or str(path) != "-":
         yield
         return

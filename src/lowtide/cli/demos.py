@@ -1,4 +1,6 @@
-"""The command `demo`: the verbs on a survey, on drawn faces or on generated posts, ending with a report."""
+"""The command `demo`: the verbs on a survey, on drawn faces or on generated posts, ending with a
+report.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,9 +12,9 @@ from lowtide.auditing.report import AuditReport
 from lowtide.cli import arguments
 from lowtide.cli.console import check_outputs, emit_json, note, out, say, say_page, show_progress
 from lowtide.demo_data import DEMOS, make_demo
-from lowtide.density.artefact import Density
 from lowtide.disclose.plan_file import Plan, Release
 from lowtide.errors import LowtideError
+from lowtide.estimate.density import Density
 from lowtide.formatting import percent
 from lowtide.report.console import print_table, print_tables
 from lowtide.warning import warn
@@ -83,9 +85,13 @@ def demo(said: arguments.DemoArguments, _: dict[str, Any]) -> None:
     folder = said.out or Path("out/demo" if said.kind == "table" else f"out/demo-{said.kind}")
     check_outputs({}, {"--json": said.json}, folders={"--out": folder})
     folder.mkdir(parents=True, exist_ok=True)
-    data, place, shared = folder / DEMOS[walk.data].file, folder / "plan.lowtide", folder / walk.shared
+    data = folder / DEMOS[walk.data].file
+    place = folder / "plan.lowtide"
+    shared = folder / walk.shared
     if shared.is_dir():
-        raise LowtideError(f"{shared} holds the release of an earlier run; remove it, or choose another --out")
+        raise LowtideError(
+            f"{shared} holds the release of an earlier run; remove it, or choose another --out"
+        )
     if not data.is_dir():
         make_demo(walk.data, folder)
     run: dict[str, Any] = {"seed": said.seed, "progress": show_progress(said.quiet)}
@@ -117,12 +123,17 @@ def demo(said: arguments.DemoArguments, _: dict[str, Any]) -> None:
     out.rule("files")
     for path in (data, place, *done.written.values(), *written):
         say(str(path))
-    say("The card and the report hold more: intervals, who is exposed, what more data might read, the limits.")
+    say(
+        "The card and the report hold more: intervals, who is exposed, what more data might read,"
+        " the limits."
+    )
     say(f"report: {(folder / 'report.html').resolve()}", bold=True)
 
 
 def _budgeted(said: arguments.DemoArguments, walk: _DemoRun) -> dict[str, Any]:
-    """The options of the plan: a budget that was given takes the place of the share that is kept."""
+    """The options of the plan: a budget that was given takes the place of the share that is
+    kept.
+    """
     options = walk.options("plan")
     if said.budget is not None:
         options.pop("kept", None)
@@ -143,15 +154,29 @@ def _before_posting(density: Density, place: Path) -> dict[str, Any]:
 
 
 def _beside_redaction(
-    data: Path, folder: Path, walk: _DemoRun, run: dict[str, Any], redrawn: AuditReport, release: Release
+    data: Path,
+    folder: Path,
+    walk: _DemoRun,
+    run: dict[str, Any],
+    redrawn: AuditReport,
+    release: Release,
 ) -> dict[str, Any]:
-    """Hide columns of the same table, attack that release as well, and print both ways side by side."""
+    """Hide columns of the same table, attack that release as well, and print both ways side by
+    side.
+    """
     out.rule("redraw beside redaction")
-    options = {**walk.options("plan"), "policy": "fixed", "mechanism": "redact", "budget": _REDACTED}
+    options = {
+        **walk.options("plan"),
+        "policy": "fixed",
+        "mechanism": "redact",
+        "budget": _REDACTED,
+    }
     made: Plan = verbs.plan(data, walk.secret, **run, **options)
     place = made.save(folder / "redaction.lowtide")
     done = verbs.release(data, place, folder / "redacted.csv", progress=run["progress"])
-    audited = verbs.audit(folder / "redacted.csv", data, walk.secret, plan=made, **run, **walk.options("audit"))
+    audited = verbs.audit(
+        folder / "redacted.csv", data, walk.secret, plan=made, **run, **walk.options("audit")
+    )
     rows = [
         [
             way,
@@ -166,7 +191,9 @@ def _beside_redaction(
     ]
     clean = redrawn.attacks.headline_clean
     if clean is not None:
-        rows.insert(0, ["nothing", percent(1), percent(clean.accuracy.value), f"{clean.auc.value:.3f}"])
+        rows.insert(
+            0, ["nothing", percent(1), percent(clean.accuracy.value), f"{clean.auc.value:.3f}"]
+        )
     blind = percent(redrawn.attacks.guess.accuracy.value)
     print_table(
         "What was done to the values, and what a fresh attacker then reads",

@@ -1,7 +1,8 @@
-"""How the program ends: exit codes, Ctrl-C, and faults of its own. Light: it is there before anything else is imported.
+"""How the program ends: exit codes, Ctrl-C, and faults of its own. Light: it is there before
+anything else is imported.
 
-An exception that is not a `LowtideError` is a fault of ours. Its message may quote a value of somebody's data, so that
-what is printed names its kind and its place, never its words.
+An exception that is not a `LowtideError` is a fault of ours. Its message may quote a value of
+somebody's data, so that what is printed names its kind and its place, never its words.
 """
 
 import os
@@ -16,15 +17,23 @@ from types import FrameType
 import lowtide
 from lowtide.errors import LowtideError
 
-OK, GATE_FAILED, BAD_INPUT, FAULT, INTERRUPTED = 0, 1, 2, 3, 130
+OK = 0
+GATE_FAILED = 1
+BAD_INPUT = 2
+FAULT = 3
+INTERRUPTED = 130
 STOPPED = "interrupted; nothing half-done was written. Run the same command again."
-NO_MEMORY = "there is not enough memory for this; give fewer rows or columns, or smaller images (--resize)"
+NO_MEMORY = (
+    "there is not enough memory for this; give fewer rows or columns, or smaller images (--resize)"
+)
 _OURS = Path(lowtide.__file__).parent
 _FULL = ("not enough memory", "can't allocate memory")  # of PyTorch, which has no exception for it
 
 
 class Interrupts:
-    """Whether Ctrl-C was pressed. A library that is just being imported may make another exception of it."""
+    """Whether Ctrl-C was pressed. A library that is just being imported may make another exception
+    of it.
+    """
 
     def __init__(self) -> None:
         self.heard = self._listens = self._said = False
@@ -39,8 +48,8 @@ class Interrupts:
     def end(self) -> int:
         """Say, once, that the program was interrupted, and return its exit code."""
         if self._listens:
-            # A second Ctrl-C must not show where the program was; nor may Python end it by the signal, as it does when
-            # the first one came in the middle of an import.
+            # A second Ctrl-C must not show where the program was; nor may Python end it by the
+            # signal, as it does when the first one came in the middle of an import.
             signal.signal(signal.SIGINT, signal.SIG_IGN)
             if hasattr(signal, "pthread_sigmask"):
                 signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
@@ -88,15 +97,21 @@ def fault_line(error: BaseException) -> str:
     """What to say of an exception that nobody expected, in one line."""
     frames = traceback.extract_tb(error.__traceback__)
     ours = [frame for frame in frames if Path(frame.filename).is_relative_to(_OURS)]
-    at = f" in {Path(ours[-1].filename).relative_to(_OURS).as_posix()}, line {ours[-1].lineno}" if ours else ""
+    at = (
+        f" in {Path(ours[-1].filename).relative_to(_OURS).as_posix()}, line {ours[-1].lineno}"
+        if ours
+        else ""
+    )
     return (
-        f"this is a fault of Lowtide {lowtide.__version__} ({type(error).__name__}{at}), not of your data; please "
-        "report this line, and what LOWTIDE_DEBUG=1 shows: neither quotes data"
+        f"this is a fault of Lowtide {lowtide.__version__} ({type(error).__name__}{at}), not of"
+        " your data; please report this line, and what LOWTIDE_DEBUG=1 shows: neither quotes data"
     )
 
 
 def trace_of(error: BaseException) -> str:
-    """Where an exception came from, and those before it; of others than our own without what they say."""
+    """Where an exception came from, and those before it; of others than our own without what they
+    say.
+    """
     parts = []
     for one in _chain(error):
         said = f": {one}" if isinstance(one, LowtideError) else ""

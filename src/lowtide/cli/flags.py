@@ -1,4 +1,4 @@
-"""Fields of the dataclasses that the arguments of commands are. Light: `lowtide warn` reads its own without typer."""
+"""Fields of the dataclasses that the arguments of commands are."""
 
 import dataclasses
 from typing import Any
@@ -7,9 +7,15 @@ JSON_HELP = "also write the results here; - prints them"
 
 
 def argument(help: str, metavar: str, default: Any = ...) -> Any:
-    """A field of a verb's dataclass that stands at its place on the command line; with a default it may be left out."""
+    """A field of a verb's dataclass that stands at its place on the command line; with a default it
+    may be left out.
+    """
     about = {"help": help, "metavar": metavar, "argument": True}
-    return dataclasses.field(metadata=about) if default is ... else dataclasses.field(default=default, metadata=about)
+    return (
+        dataclasses.field(metadata=about)
+        if default is ...
+        else dataclasses.field(default=default, metadata=about)
+    )
 
 
 def flag(

@@ -1,4 +1,4 @@
-"""The arguments of commands about models of texts. Light: imports no verb, and no typer."""
+"""The arguments of commands about models of texts. Light: imports no verb."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,7 +8,8 @@ from lowtide.cli.flags import JSON_HELP, argument, flag
 
 @dataclass(frozen=True, kw_only=True)
 class WarnArguments:
-    """Which words of a text give its writer away, what a reader would believe, and what to write instead.
+    """Which words of a text give its writer away, what a reader would believe, and what to write
+    instead.
 
     The text is read here and goes nowhere, except to a program that you name with --rewriter.
 
@@ -16,7 +17,8 @@ class WarnArguments:
 
     Example: lowtide warn --model party.lowtide "We must act on climate now"
 
-    Example: lowtide warn --model party.lowtide --rewriter "ollama run llama3.2" "We must act on climate now"
+    Example: lowtide warn --model party.lowtide --rewriter "ollama run llama3.2" "We must act on
+    climate now"
     """
 
     text: str = argument("in quotes; - reads it from the standard input", "TEXT")
@@ -37,30 +39,20 @@ class WarnArguments:
 
 @dataclass(frozen=True, kw_only=True)
 class ExportArguments:
-    """Export a model of texts, so that a page, a browser or a phone warns without sending text anywhere.
+    """Export a model of texts, so that a page or a browser warns without sending text anywhere.
 
     Example: lowtide export party.lowtide --page warn.html
 
     Example: lowtide export party.lowtide --extension party-extension
-
-    Example: lowtide export party.lowtide --out party-onnx
     """
 
     model: Path = argument("made by `lowtide scan --save`", "MODEL")
-    page: Path | None = flag(None, "one HTML file that warns while one types, from disk and offline", metavar="FILE")
-    extension: Path | None = flag(None, "a browser extension that underlines on sites that one allows", metavar="DIR")
-    out: Path | None = flag(None, "ONNX: a folder for the weights and the vocabulary", metavar="DIR")
-    bits: int = flag(4, "of weights in a page or extension: 4, or 8 for twice the size and nearer answers")
-
-
-@dataclass(frozen=True, kw_only=True)
-class LspArguments:
-    """Warn in an editor: a language server on standard input and output, which underlines the words that tell.
-
-    The editor starts it; nothing leaves the machine. Needs the extra `lsp`.
-
-    Example: lowtide lsp --model party.lowtide
-    """
-
-    model: Path = flag(..., "made by `lowtide scan --save`", metavar="DIR")
-    budget: str = flag("0.5", "what a text may tell about any class: 0.5 (nats) or 0.7bits")
+    page: Path | None = flag(
+        None, "one HTML file that warns while one types, from disk and offline", metavar="FILE"
+    )
+    extension: Path | None = flag(
+        None, "a browser extension that underlines on sites that one allows", metavar="DIR"
+    )
+    bits: int = flag(
+        4, "of weights in a page or extension: 4, or 8 for twice the size and nearer answers"
+    )

@@ -1,4 +1,6 @@
-"""`lowtide warn`: which words of a text give its writer away. Light, as people run it before every post."""
+"""`lowtide warn`: which words of a text give its writer away. Light, as people run it before every
+post.
+"""
 
 import sys
 from pathlib import Path
@@ -9,14 +11,16 @@ from rich.text import Text
 from lowtide.cli import console
 from lowtide.cli.console import check_outputs, emit_json, out
 from lowtide.cli.text_arguments import WarnArguments
-from lowtide.density.artefact import Density
 from lowtide.errors import LowtideError
+from lowtide.estimate.density import Density
 from lowtide.formatting import printable
 from lowtide.report.console import print_tables
 from lowtide.texts.proposals import command_rewriter
 from lowtide.warning import warn as warn_of
 
-_STRONG, _WEAK = 0.15, 0.03  # shares of the evidence in a text, from which on a word is shown as telling
+# shares of the evidence in a text, from which on a word is shown as telling
+_STRONG = 0.15
+_WEAK = 0.03
 
 
 def warn(said: WarnArguments, _: dict[str, Any]) -> None:
@@ -24,7 +28,9 @@ def warn(said: WarnArguments, _: dict[str, Any]) -> None:
     check_outputs({"model": said.model}, {"--json": said.json})
     text = sys.stdin.read().strip() if said.text == "-" else said.text
     rewriter = None if said.rewriter is None else command_rewriter(said.rewriter)
-    found = warn_of(text, open_model(said.model), budget=said.budget, history=said.history, rewriter=rewriter)
+    found = warn_of(
+        text, open_model(said.model), budget=said.budget, history=said.history, rewriter=rewriter
+    )
     print_warning(found)
     emit_json(said.json, found.to_json)
 
@@ -34,7 +40,8 @@ def open_model(path: Path) -> Density:
     density = Density.load(path)
     if density.encoder.kind != "texts":
         raise LowtideError(
-            f"{path} does not hold a model of texts; make one with `lowtide scan … --text COLUMN --save DIR`"
+            f"{path} does not hold a model of texts; make one with `lowtide scan … --text COLUMN"
+            " --save DIR`"
         )
     return density
 
@@ -48,10 +55,16 @@ def print_warning(found: Any) -> None:
 
 
 def marked(found: Any) -> Text:
-    """The text for a terminal: words towards the class bold and red, away from it blue, strong ones underlined."""
+    """The text for a terminal: words towards the class bold and red, away from it blue, strong ones
+    underlined.
+    """
     result = Text()
     for span in found.spans():
         share = span.share or 0.0
-        style = "" if abs(share) < _WEAK else "bold red" if share > 0 else "blue"
-        result.append(printable(span.text), style=f"{style} underline" if abs(share) >= _STRONG else style)
+        style = "bold red" if share > 0 else "blue"
+        if abs(share) < _WEAK:
+            style = ""
+        result.append(
+            printable(span.text), style=f"{style} underline" if abs(share) >= _STRONG else style
+        )
     return result

@@ -1,4 +1,6 @@
-"""What planning must aim at, so that the upper end of what is measured afterwards lies within the budget."""
+"""What planning must aim at, so that the upper end of what is measured afterwards lies within the
+budget.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +9,8 @@ from dataclasses import dataclass
 
 from scipy.optimize import brentq
 
-from lowtide.density.objectives import least_shown
 from lowtide.disclose.budget import Budget
+from lowtide.estimate.objectives import least_shown
 from lowtide.types import Floats
 
 _ERRORS = 2.0  # standard errors between what is planned and what is allowed
@@ -20,9 +22,11 @@ class Aim:
 
     Attributes:
         budget: what the release may tell.
-        planned: what the release is planned to tell: so much less that its upper end lies within the budget.
+        planned: what the release is planned to tell: so much less that its upper end lies within
+            the budget.
         least: the smallest budget that so many rows can show to be kept.
-        rows_needed: how many rows of reference data the budget needs; `None` where there are enough.
+        rows_needed: how many rows of reference data the budget needs; `None` where there are
+            enough.
     """
 
     budget: Budget
@@ -45,11 +49,14 @@ class Aim:
         if budget.unit == "accuracy":
             blind = float(prior.max())
             margin = _ERRORS * math.sqrt(blind * (1 - blind) / judging)
-            planned, least = Budget.accuracy(max(blind, budget.limit - margin)), min(1.0, blind + margin)
+            planned = Budget.accuracy(max(blind, budget.limit - margin))
+            least = min(1.0, blind + margin)
             scale = (margin / max(budget.limit - blind, 1e-9)) ** 2
         else:
-            # Of a release that shows anything, a model has one number to learn at least, from all rows.
-            least, limit = least_shown(judging) + 1 / (2 * reference), budget.limit
+            # Of a release that shows anything, a model has one number to learn at least, from all
+            # rows.
+            least = least_shown(judging) + 1 / (2 * reference)
+            limit = budget.limit
 
             def above(value: float) -> float:
                 # A density of mean I (if small) has the variance 2I.
@@ -59,7 +66,9 @@ class Aim:
             scale = least / limit if limit > 0 else math.inf
         if budget.limit >= least:
             return cls(budget, planned, least)
-        return cls(budget, budget, least, math.ceil(reference * scale) if math.isfinite(scale) else None)
+        return cls(
+            budget, budget, least, math.ceil(reference * scale) if math.isfinite(scale) else None
+        )
 
     @property
     def can_be_shown(self) -> bool:
@@ -69,9 +78,14 @@ class Aim:
     def warning(self, rows: int) -> str:
         """What to say before the long work when the rows are too few."""
         least = f"{self.least:.1%}" if self.budget.unit == "accuracy" else f"{self.least:.3g} nat"
-        needed = "no number of rows can" if self.rows_needed is None else f"that takes about {self.rows_needed:,}"
+        needed = (
+            "no number of rows can"
+            if self.rows_needed is None
+            else f"that takes about {self.rows_needed:,}"
+        )
         return (
-            f"{rows:,} rows cannot show that a budget of {self.budget} is kept: {needed}. They can show {least}. Raise "
-            "the budget, give more rows, or ask for a bound against every attacker (--certify). Otherwise the card "
-            "will say that it is not shown, unless everything is hidden"
+            f"{rows:,} rows cannot show that a budget of {self.budget} is kept: {needed}. They can"
+            f" show {least}. Raise the budget, give more rows, or ask for a bound against every"
+            " attacker (--certify). Otherwise the card will say that it is not shown, unless"
+            " everything is hidden"
         )

@@ -1,7 +1,8 @@
-"""The release card: what was done to a release, what may be promised of it and what was measured, on one page.
+"""The release card: what was done to a release, what may be promised of it and what was measured,
+on one page.
 
-A card travels with the release. It holds no value of the data, no label of the secret, and neither key nor seed: who
-has the seed can take the noise off again.
+A card travels with the release. It holds no value of the data, no label of the secret, and neither
+key nor seed: who has the seed can take the noise off again.
 """
 
 from __future__ import annotations
@@ -26,25 +27,55 @@ from jsonschema import Draft202012Validator, ValidationError
 from jsonschema.exceptions import best_match
 from jsonschema.validators import extend
 
+from lowtide.bundles import is_signature, sign
 from lowtide.disclose.card_page import page
-from lowtide.disclose.certificate import Certificate, PolicyName, TwoSided
+from lowtide.disclose.certificate import Certificate, Past, PolicyName, TwoSided
 from lowtide.disclose.membership import Membership
-from lowtide.disclose.review import Decision, digest_of
+from lowtide.disclose.review import Decision, card_digest, digest_of
 from lowtide.disclose.standing import Bound, SecretStanding, Standing, Unjudged, rests_on_few
-from lowtide.errors import LowtideError
+from lowtide.errors import LowtideError, note
 from lowtide.files import regular, write_whole
 from lowtide.formatting import html_of_markdown
 from lowtide.hashes import sha256_of
 from lowtide.interface import Attack, DivergenceCurve, Estimate, Guarantee, RowOrder, strongest
+from lowtide.nesting import check_nesting
 from lowtide.types import Floats
 
 FORMAT = "lowtide-release-card"
-SCHEMA_VERSION = 2  # 1 had other names of policies, and gave the strongest attack on images or texts as an estimate
-_OLD_POLICIES = {"plan": "fixed", "disclosed": "sequential"}  # of version 1
+SCHEMA_VERSION = 3
+OLD_NAME = "paper"  # of the policy 'sequential' with past='raw'
+_WITHOUT_DIGEST = 2  # the version before, whose cards are read but cannot be verified
+_NO_DIGEST = (
+    f"the card is of schema version {_WITHOUT_DIGEST} and has no digest, so that nobody can tell"
+    " whether it was edited; release again"
+)
+_EDITED = (
+    "the card does not match its digest: it was edited or damaged after it was written; take the"
+    " card that was written with the release, or release again"
+)
+# What the card of a release says of its own samples, so that a plan's card cannot know it.
+_OF_THE_RELEASE = (
+    "rows",
+    "changed",
+    "data_sha256",
+    "plan_sha256",
+    "decisions",
+    "schema_version",
+    "signature",
+)
+_COUNTED = ("blank", "beyond")  # of what nobody judged, likewise
 _PACKAGES = ("lowtide", "numpy", "torch", "scikit-learn")
 _MOST = sys.float_info.max
 _ROUNDING = 1e-9  # the tolerance of an audit's verdict
-_TELLING = ("type", "minimum", "maximum", "minLength", "maxLength", "enum", "const")  # their value is part of the rule
+_TELLING = (
+    "type",
+    "minimum",
+    "maximum",
+    "minLength",
+    "maxLength",
+    "enum",
+    "const",
+)  # their value is part of the rule
 
 
 class Feature(NamedTuple):
@@ -79,23 +110,31 @@ class ReleaseCard:
         rows: how many rows were released.
         classes: how many values the secret has.
         largest_class: share of the commonest one, which is how often a blind guess is right.
-        secret: the name of the secret, such as that of its column; `None` where it has none, and on older cards.
+        secret: the name of the secret, such as that of its column; `None` where it has none, and on
+            older cards.
         changed: share of all values that were changed.
-        leakage: estimated information of the release about the secret, in nats; `None` where there is no estimate, as
-            for images and texts, which are only attacked.
+        leakage: estimated information of the release about the secret, in nats; `None` where there
+            is no estimate, as for images and texts, which are only attacked.
         attacks: what attackers achieved.
         standing: whether the budget is kept; `None` without a budget.
         secrets: where the secret is the product of several, what is told about each by itself.
-        bound: what holds against every attacker; `None` where the release has too many different rows to count.
-        divergence: the divergences of the rehearsed release for several ε; `None` where nobody attacked.
-        order: whether rows are in random order, and whether that of the reference rows tells; `None` on older cards.
+        bound: what holds against every attacker; `None` where the release has too many different
+            rows to count.
+        divergence: the divergences of the rehearsed release for several ε; `None` where nobody
+            attacked.
+        order: whether rows are in random order, and whether that of the reference rows tells;
+            `None` on older cards.
         unjudged: what of the data neither the estimate nor an attacker looked at.
         parameters: plain options; an infinite number is written out as text.
-        data_sha256: of the released file or folder, as `lowtide.files.sha256_of` gives it; `None` for a plan.
+        data_sha256: of the released file or folder, as `lowtide.files.sha256_of` gives it; `None`
+            for a plan.
         plan_sha256: digest of the plan that made the release; `None` for a plan's own card.
         decisions: of reviewers, in the order in which they were made.
         created: UTC, such as 2026-01-31T12:00:00Z.
         versions: of the software.
+        sealed: whether it has a digest; cards of schema version 2 have none.
+        signature: HMAC of its digest with the key that the plan was signed with; `None` where
+            nobody gave the key.
     """
 
     mechanism: str
@@ -120,21 +159,31 @@ class ReleaseCard:
     decisions: tuple[Decision, ...] = ()
     created: str = field(default_factory=now)
     versions: Mapping[str, str] = field(default_factory=versions)
+    sealed: bool = True
+    signature: str | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "parameters", {name: _plain(value) for name, value in self.parameters.items()})
-        _check(self.to_json())
+        object.__setattr__(
+            self, "parameters", {name: _plain(value) for name, value in self.parameters.items()}
+        )
+        _check({**self._content(), "digest": "0" * 64})  # what is no card may have no digest
         shares = [feature.hidden for feature in self.features]
         if self.policy == "fixed" and not set(shares) <= {0, 1}:
             raise LowtideError(
-                "a fixed policy hides a feature for everybody or for nobody; a card of it has shares 0 and 1 only"
+                "a fixed policy hides a feature for everybody or for nobody; a card of it has"
+                " shares 0 and 1 only"
             )
         if not self.certificate.whole.vacuous and min(shares, default=0) < 1:
-            raise LowtideError("the certificate is of a release without raw features, and the card names some; redo it")
+            raise LowtideError(
+                "the certificate is of a release without raw features, and the card names some;"
+                " redo it"
+            )
         try:
             datetime.fromisoformat(self.created)
         except ValueError as error:
-            raise LowtideError("created must be a time in UTC such as 2026-01-31T12:00:00Z") from error
+            raise LowtideError(
+                "created must be a time in UTC such as 2026-01-31T12:00:00Z"
+            ) from error
 
     @property
     def policy(self) -> PolicyName:
@@ -142,26 +191,43 @@ class ReleaseCard:
         return self.certificate.policy
 
     @property
+    def past(self) -> Past | None:
+        """What `sequential` went by where that is not what was disclosed: the raw values."""
+        return self.parameters.get("past")
+
+    @property
     def merged(self) -> dict[str, str]:
-        """The features that are released coarser than they are, and the labels that each then shows."""
+        """The features that are released coarser than they are, and the labels that each then
+        shows.
+        """
         names, labels = (self.parameters.get(name) or () for name in ("merged", "merged_labels"))
         return dict(zip(names, labels, strict=True))
 
     @property
     def strongest(self) -> Attack | None:
-        """The strongest, in each figure, that attackers achieved who learnt from releases and attacked this one."""
+        """The strongest, in each figure, that attackers achieved who learnt from releases and
+        attacked this one.
+        """
         retrained = [a for a in self.attacks if (a.trained_on, a.target) == ("release", "release")]
         return strongest(retrained) if retrained else None
 
     @property
     def trusted(self) -> bool:
-        """False when an attack on the release contradicts the estimate, or that rests on too few rows."""
-        return self.leakage is None or not (self.contradicted or rests_on_few(self.leakage, self._prior))
+        """False when an attack on the release contradicts the estimate, or that rests on too few
+        rows.
+        """
+        return self.leakage is None or not (
+            self.contradicted or rests_on_few(self.leakage, self._prior)
+        )
 
     @property
     def contradicted(self) -> bool:
-        """Whether the whole interval of an attack on the release lies above that of the estimate."""
-        shown = max((a.information.low for a in self.attacks if a.target == "release"), default=-math.inf)
+        """Whether the whole interval of an attack on the release lies above that of the
+        estimate.
+        """
+        shown = max(
+            (a.information.low for a in self.attacks if a.target == "release"), default=-math.inf
+        )
         return self.leakage is not None and shown > self.leakage.high + _ROUNDING
 
     @property
@@ -172,10 +238,17 @@ class ReleaseCard:
 
     def to_json(self) -> dict[str, Any]:
         """The card as plain values that satisfy `card_schema.json`."""
+        card = self._content()
+        if self.sealed:
+            card["digest"] = card_digest(card)
+        return card
+
+    def _content(self) -> dict[str, Any]:
+        """All that `to_json` gives, but the digest."""
         leakage = self.leakage and {"nats": asdict(self.leakage), "bits": asdict(self.leakage.bits)}
         card: dict[str, Any] = {
             "format": FORMAT,
-            "schema_version": SCHEMA_VERSION,
+            "schema_version": SCHEMA_VERSION if self.sealed else _WITHOUT_DIGEST,
             "versions": dict(self.versions),
             "created": self.created,
             "mechanism": self.mechanism,
@@ -202,21 +275,40 @@ class ReleaseCard:
             card["secrets"] = [asdict(one) for one in self.secrets]
         if self.decisions:  # likewise
             card["decisions"] = [asdict(decision) for decision in self.decisions]
+        if self.signature is not None:
+            card["signature"] = self.signature
         return card
 
     @classmethod
     def from_json(cls, card: Any) -> ReleaseCard:
-        """Read what `to_json` wrote, or say what is wrong with it."""
+        """Read what `to_json` wrote, or say what is wrong with it; a card that was edited is
+        refused.
+        """
         if not isinstance(card, Mapping) or card.get("format") != FORMAT:
             raise LowtideError(f"this is not a release card: its format is not {FORMAT!r}")
         found = card.get("schema_version")
-        if type(found) is int and found == 1:  # True is equal to 1, too
-            card = _of_version_1(card)
-        elif found != SCHEMA_VERSION:
+        if found not in (_WITHOUT_DIGEST, SCHEMA_VERSION):
             version = repr(found) if isinstance(found, int) else "none that can be read"
-            raise LowtideError(f"the card's schema version is {version}, this Lowtide reads 1 and {SCHEMA_VERSION}")
+            raise LowtideError(
+                f"the card's schema version is {version}, this Lowtide reads {_WITHOUT_DIGEST} and"
+                f" {SCHEMA_VERSION}"
+            )
+        certificate = card.get("certificate")
+        if isinstance(certificate, Mapping) and certificate.get("policy") == OLD_NAME:
+            raise LowtideError(
+                f"the card is of the policy {OLD_NAME!r}, which is no longer known; plan and"
+                " release again with policy='sequential' and past='raw' (--policy sequential"
+                " --past raw)"
+            )
         _check(card)
-        values = {name: value for name, value in card.items() if name not in ("format", "schema_version")}
+        sealed = found == SCHEMA_VERSION
+        if sealed and card["digest"] != card_digest(card):
+            raise LowtideError(_EDITED)
+        values = {
+            name: value
+            for name, value in card.items()
+            if name not in ("format", "schema_version", "digest")
+        }
         return cls(
             **values
             | {
@@ -231,6 +323,7 @@ class ReleaseCard:
                 "divergence": _divergence(card.get("divergence")),
                 "unjudged": _unjudged(card.get("unjudged", {})),
                 "decisions": tuple(Decision(**decision) for decision in card.get("decisions", ())),
+                "sealed": sealed,
             }
         )
 
@@ -243,35 +336,95 @@ class ReleaseCard:
         """Read a card that `save` wrote."""
         place = regular(path)
         try:
-            card = json.loads(place.read_text(encoding="utf-8"))
+            text = place.read_bytes()
         except OSError as error:
             raise LowtideError(f"cannot read {path}: {error.strerror}") from error
-        except (ValueError, RecursionError) as error:
-            raise LowtideError(f"{path} is not JSON: truncated or altered; copy it again") from error
+        check_nesting(text, path)
         try:
-            return cls.from_json(card)
-        except (LowtideError, RecursionError) as error:
+            card = json.loads(text.decode())
+        except ValueError as error:
+            raise LowtideError(
+                f"{path} is not JSON: truncated or altered; copy it again"
+            ) from error
+        try:
+            loaded = cls.from_json(card)
+        except LowtideError as error:
             raise LowtideError(f"{path}: {error}") from error
+        if not loaded.sealed:
+            note(f"{path}: {_NO_DIGEST}")
+        return loaded
 
     def matches(self, path: str | os.PathLike[str]) -> bool:
         """Whether a released file or folder is the very one that this card was written for."""
         if self.data_sha256 is None:
-            raise LowtideError("the card has no hash: it is that of a plan; give the card of the release")
+            raise LowtideError(
+                "the card has no hash: it is that of a plan; give the card of the release"
+            )
         return self.data_sha256 == sha256_of(Path(path))
 
     def reviewed(self, decision: Decision) -> ReleaseCard:
         """The card with one more decision, bound to all that it says."""
         if self.data_sha256 is None:
-            raise LowtideError("the card has no hash: it is that of a plan; review the card of the release")
+            raise LowtideError(
+                "the card has no hash: it is that of a plan; review the card of the release"
+            )
+        if not self.sealed:
+            raise LowtideError(f"{_NO_DIGEST}, and review its card")
         bound = replace(decision, digest=digest_of(self.to_json(), self.decisions, decision))
         return replace(self, decisions=(*self.decisions, bound))
 
     @property
     def edited_since(self) -> Decision | None:
-        """The first decision that is not bound to the card as it is: card or decision was edited afterwards."""
+        """The first decision that is not bound to the card as it is: card or decision was edited
+        afterwards.
+        """
         said = self.to_json()
         pairs = enumerate(self.decisions)
-        return next((one for k, one in pairs if one.digest != digest_of(said, self.decisions[:k], one)), None)
+        return next(
+            (one for k, one in pairs if one.digest != digest_of(said, self.decisions[:k], one)),
+            None,
+        )
+
+    @property
+    def digest(self) -> str | None:
+        """SHA-256 of all that the card says but decisions; `None` on cards of schema version 2."""
+        return card_digest(self._content()) if self.sealed else None
+
+    def signed(self, key: bytes | None) -> ReleaseCard:
+        """The card with the signature of its digest; without a key as it is."""
+        digest = self.digest
+        return self if key is None or digest is None else replace(self, signature=sign(digest, key))
+
+    def is_signed_with(self, key: bytes) -> bool:
+        """Whether somebody who has this key signed the card as it is."""
+        digest = self.digest
+        return digest is not None and is_signature(self.signature, digest, key)
+
+    def differences(self, planned: ReleaseCard) -> list[str]:
+        """The entries in which the card of a release says other than the card of its plan, by name.
+
+        What a plan cannot know is left out: how many rows were released, their hash, how many
+        values were changed, and, where that is decided row by row, the shares in which features are
+        hidden.
+        """
+        here = self._claims()
+        there = planned._claims()
+        return sorted(
+            name for name in here.keys() | there.keys() if here.get(name) != there.get(name)
+        )
+
+    def _claims(self) -> dict[str, Any]:
+        """What a card says that is the same on the card of the plan."""
+        card: dict[str, Any] = json.loads(json.dumps(self._content()))
+        claims = {name: value for name, value in card.items() if name not in _OF_THE_RELEASE}
+        claims["unjudged"] = {
+            name: value for name, value in card["unjudged"].items() if name not in _COUNTED
+        }
+        order = self.order or RowOrder(None, False, None)
+        claims["order"] = asdict(replace(order, shuffled=None))
+        if self.policy != "fixed":
+            claims["features"] = [feature.name for feature in self.features]
+        return claims
 
     def files(self) -> dict[str, str]:
         """The card as files: `card.json` for machines, `card.md` for people."""
@@ -293,18 +446,30 @@ class ReleaseCard:
 @cache
 def schema() -> dict[str, Any]:
     """The JSON Schema (2020-12) of a card."""
-    return dict(json.loads(resources.files("lowtide.disclose").joinpath("card_schema.json").read_text("utf-8")))
+    return dict(
+        json.loads(
+            resources.files("lowtide.disclose").joinpath("card_schema.json").read_text("utf-8")
+        )
+    )
 
 
 @cache
 def _validator() -> Any:
-    """The schema compiled, and stricter: numbers fit a float, whole ones are written so, and names are text."""
+    """The schema compiled, and stricter: numbers fit a float, whole ones are written so, and names
+    are text.
+    """
     types = {
-        "number": lambda _, value: type(value) is not bool and isinstance(value, (int, float)) and abs(value) <= _MOST,
+        "number": lambda _, value: (
+            type(value) is not bool and isinstance(value, (int, float)) and abs(value) <= _MOST
+        ),
         "integer": lambda _, value: type(value) is not bool and isinstance(value, int),
-        "object": lambda _, value: isinstance(value, Mapping) and all(isinstance(name, str) for name in value),
+        "object": lambda _, value: (
+            isinstance(value, Mapping) and all(isinstance(name, str) for name in value)
+        ),
     }
-    return extend(Draft202012Validator, type_checker=Draft202012Validator.TYPE_CHECKER.redefine_many(types))(schema())
+    return extend(
+        Draft202012Validator, type_checker=Draft202012Validator.TYPE_CHECKER.redefine_many(types)
+    )(schema())
 
 
 def _check(card: Any) -> None:
@@ -315,7 +480,8 @@ def _check(card: Any) -> None:
 
 
 def _rule(error: ValidationError) -> str:
-    rule, value = str(error.validator), error.validator_value
+    rule = str(error.validator)
+    value = error.validator_value
     if rule == "required":
         return f"{rule}: {', '.join(name for name in value if name not in error.instance)}"
     if rule == "pattern":
@@ -323,16 +489,6 @@ def _rule(error: ValidationError) -> str:
     if rule in _TELLING:
         return f"{rule}: {' or '.join(map(str, value)) if isinstance(value, list) else value}"
     return rule
-
-
-def _of_version_1(card: Mapping[str, Any]) -> dict[str, Any]:
-    """A card of version 1 as one of version 2; whatever else is wrong with it, the schema says."""
-    certificate = card.get("certificate")
-    if isinstance(certificate, Mapping):
-        policy = certificate.get("policy")
-        known = _OLD_POLICIES.get(policy, policy) if isinstance(policy, str) else policy
-        certificate = {**certificate, "policy": known}
-    return {**card, "schema_version": SCHEMA_VERSION, "certificate": certificate}
 
 
 def _plain(value: Any) -> Any:
@@ -368,32 +524,49 @@ def _membership(card: Mapping[str, Any]) -> Membership:
 
 
 def _two_sided(card: Mapping[str, Any]) -> TwoSided:
-    return TwoSided(**{**card, "forward": Guarantee(**card["forward"]), "reverse": Guarantee(**card["reverse"])})
+    return TwoSided(
+        **{**card, "forward": Guarantee(**card["forward"]), "reverse": Guarantee(**card["reverse"])}
+    )
 
 
 def _divergence(card: Mapping[str, Any] | None) -> DivergenceCurve | None:
     if card is None:
         return None
     lists = {name: tuple(value) for name, value in card.items() if isinstance(value, list)}
-    estimates = {name: tuple(Estimate(**one) for one in card[name]) for name in ("forward", "reverse", "tail")}
+    estimates = {
+        name: tuple(Estimate(**one) for one in card[name])
+        for name in ("forward", "reverse", "tail")
+    }
     if len({len(values) for values in lists.values()}) != 1:
-        raise LowtideError("the divergence of the card must have as many numbers as epsilons; make it again")
+        raise LowtideError(
+            "the divergence of the card must have as many numbers as epsilons; make it again"
+        )
     return DivergenceCurve(**{**card, **lists, **estimates, "certain": Estimate(**card["certain"])})
 
 
 def _order(card: Mapping[str, Any] | None) -> RowOrder | None:
-    return None if card is None else RowOrder(**{**card, "told": card["told"] and Estimate(**card["told"])})
+    return (
+        None
+        if card is None
+        else RowOrder(**{**card, "told": card["told"] and Estimate(**card["told"])})
+    )
 
 
 def _unjudged(card: Mapping[str, Any]) -> Unjudged:
-    lists: dict[str, Any] = {name: tuple(value) for name, value in card.items() if isinstance(value, list)}
+    lists: dict[str, Any] = {
+        name: tuple(value) for name, value in card.items() if isinstance(value, list)
+    }
     return Unjudged(**{**card, **lists})
 
 
 def _secret(card: Mapping[str, Any]) -> SecretStanding:
     found = {name: Estimate(**card[name]) for name in ("accuracy", "information")}
-    return SecretStanding(**{**card, **found, "standing": card["standing"] and Standing(**card["standing"])})
+    return SecretStanding(
+        **{**card, **found, "standing": card["standing"] and Standing(**card["standing"])}
+    )
 
 
 def _attack(card: Mapping[str, Any]) -> Attack:
-    return Attack(**{**card, **{name: Estimate(**card[name]) for name in ("accuracy", "auc", "information")}})
+    return Attack(
+        **{**card, **{name: Estimate(**card[name]) for name in ("accuracy", "auc", "information")}}
+    )

@@ -9,7 +9,13 @@ from lowtide.files import Staging
 
 
 def decide(
-    path: Path, decision: Decided, name: str, *, note: str = "", day: str | None = None, expires: str | None = None
+    path: Path,
+    decision: Decided,
+    name: str,
+    *,
+    note: str = "",
+    day: str | None = None,
+    expires: str | None = None,
 ) -> ReleaseCard:
     """Bind a decision to all that a card says, and write both back; the card with the decision.
 
@@ -24,13 +30,16 @@ def decide(
     card = ReleaseCard.load(path)
     if card.edited_since is not None:
         raise LowtideError(
-            f"{path} was edited after the decision of {card.edited_since.name} on {card.edited_since.date}; take "
-            "the card that was reviewed, or remove its decisions and have it reviewed again"
+            f"{path} was edited after the decision of {card.edited_since.name} on"
+            f" {card.edited_since.date}; take the card that was reviewed, or remove its decisions"
+            " and have it reviewed again"
         )
     made = make_decision(decision, name, note=note, day=day, expires=expires)
     reviewed = card.reviewed(made)
     with Staging(path) as staging:
-        for place, content in zip((path, path.with_suffix(".md")), reviewed.files().values(), strict=True):
+        for place, content in zip(
+            (path, path.with_suffix(".md")), reviewed.files().values(), strict=True
+        ):
             staging(place).write_text(content, encoding="utf-8")
         staging.commit()
     return reviewed

@@ -1,4 +1,6 @@
-"""A budget over a person's history: what earlier samples told already is gone from the budget of the next one."""
+"""A budget over a person's history: what earlier samples told already is gone from the budget of
+the next one.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from lowtide.density.artefact import Density
-from lowtide.density.critics.base import normalise
 from lowtide.disclose.budget import Budget
 from lowtide.errors import LowtideError
+from lowtide.estimate.density import Density
+from lowtide.estimate.learners.base import normalise
 from lowtide.files import regular
 from lowtide.types import Floats
 
@@ -32,8 +34,8 @@ def in_nats(value: Any, what: str) -> float:
 def budget_of_one(budget: Budget, samples: int, prior: Floats) -> Budget:
     """What one sample may tell where the budget is about several of one person, to plan with.
 
-    Information of samples that are independent given the secret adds up at most; right guesses beyond the blind ones
-    grow like its root, as long as they are few.
+    Information of samples that are independent given the secret adds up at most; right guesses
+    beyond the blind ones grow like its root, as long as they are few.
 
     Args:
         budget: over all of them.
@@ -55,7 +57,8 @@ def told_before(density: Density, history: History | None) -> float:
 
     Args:
         density: of the samples.
-        history: the earlier texts; a file with one on each line; or how many nats they told, also as `"0.3bits"`.
+        history: the earlier texts; a file with one on each line; or how many nats they told, also
+            as `"0.3bits"`.
     """
     if history is None:
         return 0.0
@@ -63,7 +66,9 @@ def told_before(density: Density, history: History | None) -> float:
     if texts is None:
         return in_nats(history, "what earlier texts told")
     if not texts:
-        raise LowtideError("there is no text in the history; leave it out, or give one text on each line")
+        raise LowtideError(
+            "there is no text in the history; leave it out, or give one text on each line"
+        )
     prior = np.log(density.classes.prior)
     total = np.asarray(density.density(texts), dtype=np.float64).sum(axis=0)
     return float(np.abs(normalise(total, prior)).max())
@@ -81,12 +86,14 @@ def _texts(history: Any) -> list[str] | None:
             Budget.read(history)
         except LowtideError:
             raise LowtideError(
-                "history must be a file of earlier texts, one on each line, or what they told, such as 0.3 or 0.4bits; "
-                f"{history!r} is neither"
+                "history must be a file of earlier texts, one on each line, or what they told,"
+                f" such as 0.3 or 0.4bits; {history!r} is neither"
             ) from None
         return None
     try:
         lines = regular(path).read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeError):
-        raise LowtideError(f"cannot read {path} as texts in UTF-8, one on each line; check it") from None
+        raise LowtideError(
+            f"cannot read {path} as texts in UTF-8, one on each line; check it"
+        ) from None
     return [line for line in lines if line.strip()]

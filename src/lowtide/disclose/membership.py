@@ -1,4 +1,6 @@
-"""What is told by *where* values were hidden, and by what is left of them: an estimate, never a bound."""
+"""What is told by *where* values were hidden, and by what is left of them: an estimate, never a
+bound.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,9 +23,11 @@ _FOLDS = 20  # of the jackknife behind the interval
 
 @dataclass(frozen=True)
 class Membership:
-    """An estimate of what the places of the hidden values tell, with values hidden row by row; not a bound.
+    """An estimate of what the places of the hidden values tell, with values hidden row by row; not
+    a bound.
 
-    `E_γ` below is the divergence between the worst two values of a hidden feature: θ_γ where it is noised.
+    `E_γ` below is the divergence between the worst two values of a hidden feature: θ_γ where it is
+    noised.
 
     Attributes:
         epsilon: ε of each feature.
@@ -38,10 +42,14 @@ class Membership:
     hidden: tuple[float, ...]
 
 
-def hidden_shares(hidden: ArrayLike, s: ArrayLike, *, classes: int) -> tuple[Floats, Floats, Floats]:
-    """How often each feature was hidden: p (|S|, m) within each class, q (m,) overall; and the class shares (|S|,).
+def hidden_shares(
+    hidden: ArrayLike, s: ArrayLike, *, classes: int
+) -> tuple[Floats, Floats, Floats]:
+    """How often each feature was hidden: p (|S|, m) within each class, q (m,) overall; and the
+    class shares (|S|,).
 
-    The p of a class of few rows shows how those very rows were treated: it does not belong on a card.
+    The p of a class of few rows shows how those very rows were treated: it does not belong on a
+    card.
 
     Args:
         hidden: (n, m) booleans.
@@ -64,11 +72,13 @@ def membership(
     responses: Responses = (),
     level: float = 0.95,
 ) -> Membership:
-    """Estimate what is told by *where* values were hidden, and by what noise and random answers leave of them.
+    """Estimate what is told by *where* values were hidden, and by what noise and random answers
+    leave of them.
 
-    Each feature counts as if nothing had been disclosed before it: p_j and q_j are averages over the pasts. The term is
-    convex in (p, q), so where the past tells nothing about the secret this is a lower estimate of the term that
-    bounds the release; where the past does tell, it can lie on either side.
+    Each feature counts as if nothing had been disclosed before it: p_j and q_j are averages over
+    the pasts. The term is convex in (p, q), so where the past tells nothing about the secret this
+    is a lower estimate of the term that bounds the release; where the past does tell, it can lie on
+    either side.
 
     Args:
         hidden: (n, m) whether each value was hidden.
@@ -76,8 +86,8 @@ def membership(
         ratios: (m,) D/λ of each feature; columns redacted or answered at random add 0.
         epsilon: ε ≥ 0 of each feature.
         classes: |S|.
-        responses: for each of the m features, (keep, categories) of each of its columns that is answered at random;
-            by default none is.
+        responses: for each of the m features, (keep, categories) of each of its columns that is
+            answered at random; by default none is.
         level: how often the interval (a jackknife over blocks of rows) should hold the term.
     """
     counts, rows = _in_folds(hidden, s, classes)
@@ -85,7 +95,9 @@ def membership(
     check_shape("ratios", ratios.shape, counts.shape[2:])
     answers = list(responses) or [()] * len(ratios)
     if len(answers) != len(ratios):
-        raise LowtideError(f"responses must be one list per feature, {len(ratios)}, got {len(answers)}")
+        raise LowtideError(
+            f"responses must be one list per feature, {len(ratios)}, got {len(answers)}"
+        )
     epsilon = float(within("epsilon", epsilon, 0.0, np.inf, high_open=True))
     level = float(within("level", level, 0.0, 1.0, low_open=True, high_open=True))
     p, q, prior = hidden_shares(hidden, s, classes=classes)
@@ -108,33 +120,42 @@ def _leaving_out(counts: Floats, rows: Floats, p: Floats) -> Floats:
     return np.where(others[..., None] > 0, without, p)  # a class of one row cannot be left out
 
 
-def _term(p: Floats, q: Floats, ratios: Floats, answers: Responses, epsilon: float, side: Side) -> Floats:
+def _term(
+    p: Floats, q: Floats, ratios: Floats, answers: Responses, epsilon: float, side: Side
+) -> Floats:
     """`Σ_j` of the selective bounds: (k,) from p and q (k, m)."""
     bounds = hockey_stick.selective(epsilon, ratios, 1.0, p, q, side)
     ours, theirs = (p, q) if side == "forward" else (q, p)
     for j, leakage in enumerate(answers):
-        keeps, categories = [keep for keep, _ in leakage], [k for _, k in leakage]
+        keeps = [keep for keep, _ in leakage]
+        categories = [k for _, k in leakage]
         if any(keeps):
-            # `p·E_{γq/p}` of the feature's noise and answers together, where `selective` knows the noise alone
+            # `p·E_{γq/p}` of the feature's noise and answers together, where `selective` knows the
+            # noise alone
             some = ours[:, j] > 0
             with np.errstate(divide="ignore"):
                 inner = epsilon + np.log(theirs[some, j]) - np.log(ours[some, j])
-            bounds[some, j] = ours[some, j] * response.pairwise(inner, float(ratios[j]), keeps, categories)
+            bounds[some, j] = ours[some, j] * response.pairwise(
+                inner, float(ratios[j]), keeps, categories
+            )
     return np.asarray(bounds.sum(axis=-1))
 
 
 def _in_folds(hidden: ArrayLike, s: ArrayLike, classes: int) -> tuple[Floats, Floats]:
     """How many rows were hidden (folds, |S|, m), and how many there are (folds, |S|)."""
-    flags, classes = booleans("hidden", hidden, ("n", "m")), count("classes", classes, 2)
+    flags = booleans("hidden", hidden, ("n", "m"))
+    classes = count("classes", classes, 2)
     if not flags.size:
         raise LowtideError("hidden has no entries; give one row or more, and one feature or more")
     codes = class_codes("s", s, len(flags), classes)
     sizes = np.bincount(codes, minlength=classes)
     if not sizes.all():
         raise LowtideError(
-            f"{int((sizes == 0).sum())} of the {classes} classes have no row; leave them out of `classes`"
+            f"{int((sizes == 0).sum())} of the {classes} classes have no row; leave them out of"
+            " `classes`"
         )
-    # Rows of a class are dealt to the folds in turn, so that a fold never holds all of a class of two or more.
+    # Rows of a class are dealt to the folds in turn, so that a fold never holds all of a class of
+    # two or more.
     order = np.argsort(codes, kind="stable")
     turn = (np.arange(len(codes)) - np.repeat(np.cumsum(sizes) - sizes, sizes)) % _FOLDS
     cell = turn * classes + codes[order]

@@ -1,4 +1,5 @@
-"""What a release in parts needs of a kind of data: a source that is cut into parts, and a worker that changes one.
+"""What a release in parts needs of a kind of data: a source that is cut into parts, and a worker
+that changes one.
 
 Parts and recipes are plain values, so that any process on any machine can be told them.
 """
@@ -10,7 +11,10 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
+import numpy as np
+
 from lowtide.disclose.noise import Ids
+from lowtide.files import PRIVATE, whole_file
 from lowtide.protocols import Changed
 
 Plain = Mapping[str, Any]
@@ -40,7 +44,8 @@ class PartedJob(Protocol):
     looks: bool
 
     def recipe(self, out: Path, *, sharded: bool) -> Plain:
-        """What every worker must know beside the plan and the part; refuses what can only be released as a whole.
+        """What every worker must know beside the plan and the part; refuses what can only be
+        released as a whole.
 
         Args:
             out: what is to be written.
@@ -49,7 +54,8 @@ class PartedJob(Protocol):
         ...
 
     def parts(self, rows: int, work: Path, done: frozenset[int]) -> Iterator[Plain]:
-        """Cut the source into parts of about `rows` samples, in order; each has its `number`, from 0, and a `name`.
+        """Cut the source into parts of about `rows` samples, in order; each has its `number`, from
+        0, and a `name`.
 
         A part that was laid out names its file as `laid_out`; it is removed when the part is done.
 
@@ -65,7 +71,13 @@ class PartedJob(Protocol):
         ...
 
     def join(
-        self, shards: Sequence[Path], private: Sequence[Path], out: Path, staged: Callable[..., Path], *, sharded: bool
+        self,
+        shards: Sequence[Path],
+        private: Sequence[Path],
+        out: Path,
+        staged: Callable[..., Path],
+        *,
+        sharded: bool,
     ) -> Mapping[str, Path]:
         """Put the release in place, and what stays inside beside it; says what the latter is.
 
@@ -85,7 +97,9 @@ class PartWorker(Protocol):
     looks: bool
 
     def look(self, part: Plain) -> Mapping[str, Any]:
-        """Find out in a part what must be known of the whole before any of it is changed, as arrays."""
+        """Find out in a part what must be known of the whole before any of it is changed, as
+        arrays.
+        """
         ...
 
     def learnt(self, place: Path) -> None:
@@ -101,9 +115,19 @@ class PartWorker(Protocol):
         ...
 
     def sink(self, part: Plain, shard: Path, private: Path) -> AbstractContextManager[Any]:
-        """Where the batches of a part go, an object with `write(changed)`; both folders are there and empty."""
+        """Where the batches of a part go, an object with `write(changed)`; both folders are there
+        and empty.
+        """
         ...
 
     def seen(self) -> Ids | None:
         """The ids of the part that was changed last, sorted; `None` where nothing is drawn."""
         ...
+
+
+def write_arrays(place: Path, arrays: Mapping[str, Any]) -> None:
+    """Write arrays as an `.npz` file, whole or not at all: a resumed release trusts what is
+    there.
+    """
+    with whole_file(place, rights=PRIVATE) as file:
+        np.savez(file, **arrays)

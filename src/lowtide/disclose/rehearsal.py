@@ -1,8 +1,10 @@
-"""Rehearsals: dry-run releases that fresh attackers check, and what a kind of data must offer to be rehearsed."""
+"""Rehearsals: dry-run releases that fresh attackers check, and what a kind of data must offer to be
+rehearsed.
+"""
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
@@ -10,20 +12,22 @@ from numpy.typing import ArrayLike
 
 from lowtide.attack.lower_bound import divergence_curve
 from lowtide.checks import LowtideError, check_rows
-from lowtide.density.tide import TIDE
 from lowtide.disclose.aim import Aim
 from lowtide.disclose.budget import Budget
 from lowtide.disclose.card import Feature, ReleaseCard
-from lowtide.disclose.certificate import Certificate, PolicyName
+from lowtide.disclose.certificate import Certificate, Past, PolicyName
 from lowtide.disclose.check import Check
 from lowtide.disclose.saved import Hider
 from lowtide.disclose.standing import Standing
+from lowtide.estimate.tide import TIDE
 from lowtide.labels import Classes, is_vector, read_classes
 from lowtide.types import Bools, Labels
 
 Tick = Callable[[float], None]
 T = TypeVar("T")
-LEAST_ROWS, LEAST_PER_CLASS = 20, 5  # what `attack` needs
+# what `attack` needs
+LEAST_ROWS = 20
+LEAST_PER_CLASS = 5
 PAPER_EPSILON = 0.5  # of the paper's experiments
 STATED_AT = 0.1  # the ε of bounds, when none is given
 _MOST_LABELS = 10  # a utility of numbers with more values is put into bins
@@ -37,7 +41,7 @@ class Task:
     Attributes:
         policy: the name of the policy.
         mechanism: the name of the mechanism.
-        budget: what the release may tell; `None` where a share, a threshold or the paper's rule decides.
+        budget: what the release may tell; `None` where a share or a threshold decides.
         kept: the share to keep instead.
         epsilon: the largest density that is shown, and the ε of bounds.
         delta: the δ that noise is calibrated to.
@@ -47,9 +51,11 @@ class Task:
         settings: the settings of the kind.
         tide: an unfitted estimator, whose options critics take.
         seed: the random state of the Obfuscator.
-        certify: the confidence with which the budget is to be kept against every attacker, if it is.
+        certify: the confidence with which the budget is to be kept against every attacker, if it
+            is.
         strict: whether anything but a kept budget is refused.
         row_budget: of `redraw`, the most that a row may tell for a class, in nats.
+        past: what `sequential` takes a density given: what was disclosed, or the raw features.
     """
 
     policy: PolicyName
@@ -67,6 +73,7 @@ class Task:
     certify: float | None = None
     strict: bool = False
     row_budget: float = 0.0
+    past: Past = "disclosed"
 
     @property
     def threshold(self) -> float:
@@ -101,10 +108,18 @@ class Goal:
         return self.aim.budget
 
     def is_met(self, check: Check) -> bool:
-        """Whether the budget is kept; where so few samples cannot show it, whether nothing contradicts it."""
+        """Whether the budget is kept; where so few samples cannot show it, whether nothing
+        contradicts it.
+        """
         if self.aim.can_be_shown or self.certify is not None:
             return self._state(check) == "kept"
         return check.agrees(self.budget)
+
+    def confirmed(self, check: Check) -> Check:
+        """A check by few attackers, or where it says that the search may stop, by all that an audit
+        runs.
+        """
+        return check.completed() if self.is_met(check) else check
 
     def is_exceeded(self, check: Check) -> bool:
         """Whether the release demonstrably tells more."""
@@ -113,8 +128,8 @@ class Goal:
     def settle(self, tried: Sequence[tuple[T, Check]]) -> tuple[T, Check]:
         """Which of the releases that were tried, hiding more and more, to take.
 
-        The last one, if it keeps the budget and shows anything; otherwise the first that nothing contradicts: what so
-        few samples cannot show is no reason to hide everything.
+        The last one, if it keeps the budget and shows anything; otherwise the first that nothing
+        contradicts: what so few samples cannot show is no reason to hide everything.
         """
         policy, check = tried[-1]
         if self.strict or self.certify is not None or (self.is_met(check) and not check.empty):
@@ -122,7 +137,9 @@ class Goal:
         return next((one for one in tried if one[1].agrees(self.budget)), (policy, check))
 
     def _state(self, check: Check) -> str:
-        return check.standing(self.budget, reference=self.reference, certify=self.certify is not None).state
+        return check.standing(
+            self.budget, reference=self.reference, certify=self.certify is not None
+        ).state
 
 
 @dataclass(frozen=True)
@@ -155,16 +172,37 @@ class Rehearsal:
         """Whether the budget is kept; `None` without one."""
         if task.budget is None:
             return None
-        return self.check.standing(task.budget, reference=self.rows, certify=task.certify is not None)
+        return self.check.standing(
+            task.budget, reference=self.rows, certify=task.certify is not None
+        )
 
-    def card(self, classes: Classes, task: Task) -> ReleaseCard:
-        """The release card; `classes` are those of the secret."""
-        attacks, useful = self.check.attacks, self.check.utility
-        left = {} if useful is None else {"utility left, nats": round(useful.headline.information.value, 4)}
+    def completed(self) -> Self:
+        """The same, where the release that was decided on has met all attackers that an audit runs
+        by default.
+        """
+        return replace(self, check=self.check.completed())
+
+    def card(self, classes: Classes, task: Task, known: Collection[str]) -> ReleaseCard:
+        """The release card.
+
+        Args:
+            classes: of the secret.
+            task: what was asked for.
+            known: the names of all attackers that an audit of this kind of data may run.
+        """
+        attacks = self.check.attacks
+        useful = self.check.utility
+        met = {one.attacker for one in attacks.retrained}
+        left = (
+            {}
+            if useful is None
+            else {"utility left, nats": round(useful.headline.information.value, 4)}
+        )
         common = {
             "budget": None if task.budget is None else str(task.budget),
             "kept": task.kept,
             "epsilon": task.epsilon,
+            **({"past": task.past} if task.past == "raw" else {}),
             **({} if task.certify is None else {"certify": task.certify}),
         }
         return ReleaseCard(
@@ -180,7 +218,14 @@ class Rehearsal:
             standing=self.standing(task),
             bound=self.check.bound,
             divergence=divergence_curve(attacks),
-            parameters={**common, **self.parameters, **left},
+            parameters={
+                **common,
+                **self.parameters,
+                **left,
+                "attackers not met": tuple(name for name in known if name not in met),
+                "attackers learnt from": attacks.learnt,
+                "attackers tested on": len(attacks.codes),
+            },
         )
 
 
@@ -209,7 +254,9 @@ class Planner(Protocol):
 
     @property
     def judges(self) -> int:
-        """How many independent witnesses judge it: those samples, or the persons whose samples they are."""
+        """How many independent witnesses judge it: those samples, or the persons whose samples they
+        are.
+        """
         ...
 
     def rehearse(self, goal: Goal | None, tick: Tick) -> Rehearsal:
@@ -261,18 +308,20 @@ def hide_until_kept(
     unreachable: Callable[[Check], LowtideError],
     tick: Tick,
 ) -> tuple[P, Check]:
-    """Hide more along the order of a policy until the budget is kept, or where that cannot be shown, not contradicted.
+    """Hide more along the order of a policy until the budget is kept, or where that cannot be
+    shown, not contradicted.
 
     Args:
         chosen: the policy to begin with.
         goal: when to stop.
-        check: attacks a rehearsal afresh; the second argument counts the looks at the judged samples.
+        check: attacks a rehearsal afresh; the second argument counts the looks at the judged
+            samples.
         keep: (m,) what must be shown.
         step: share that is hidden in addition, twice as much each time: every look has its price.
         unreachable: the error when all is hidden and attackers still read too much.
         tick: called with the share of the work that is done.
     """
-    tried = [(chosen, check(chosen, 1))]
+    tried = [(chosen, goal.confirmed(check(chosen, 1)))]
     for look in itertools.count(2):
         chosen, found = tried[-1]
         if goal.is_met(found) or (chosen.hidden | keep).all():
@@ -280,7 +329,7 @@ def hide_until_kept(
         tick(0.7 + 0.25 * (1 - chosen.kept))
         more = chosen.at(max(0.0, chosen.kept - step))
         chosen = more if (more.hidden & ~chosen.hidden).any() else chosen.everything()
-        tried.append((chosen, check(chosen, look)))
+        tried.append((chosen, goal.confirmed(check(chosen, look))))
         step *= 2
     if goal.is_exceeded(found):
         raise unreachable(found)
@@ -297,7 +346,9 @@ def read_secret(s: ArrayLike, n: int, rows: str) -> tuple[Classes, Labels]:
     """
     check_rows("s", np.asarray(s).shape, n, rows)
     if is_vector(s):
-        raise LowtideError("the secret is a vector of numbers; hiding needs finitely many values: put it into bins")
+        raise LowtideError(
+            "the secret is a vector of numbers; hiding needs finitely many values: put it into bins"
+        )
     return read_classes(s)
 
 
@@ -305,7 +356,8 @@ def read_utility(utility: ArrayLike, n: int, rows: str) -> tuple[Classes, Labels
     """The classes of what the release should still tell, and the class (n,) of each sample.
 
     Args:
-        utility: (n,) labels, or numbers, which are put into four equal bins where they have more than ten values.
+        utility: (n,) labels, or numbers, which are put into four equal bins where they have more
+            than ten values.
         n: how many samples there are.
         rows: what they are called, such as "images".
     """
@@ -313,7 +365,9 @@ def read_utility(utility: ArrayLike, n: int, rows: str) -> tuple[Classes, Labels
     check_rows("utility", values.shape, n, rows, flat=True)
     if values.dtype.kind in "iuf" and len(np.unique(values)) > _MOST_LABELS:
         if not np.isfinite(values).all():
-            raise LowtideError("utility has entries that are NaN or infinite; fill or drop those rows first")
+            raise LowtideError(
+                "utility has entries that are NaN or infinite; fill or drop those rows first"
+            )
         values = np.searchsorted(np.quantile(values, _QUARTERS), values)
     return read_classes(values)
 
@@ -328,10 +382,13 @@ def refuse_few(codes: Labels, classes: Classes, rows: str, what: str = "s") -> N
         what: what the classes are of: "s", the secret, or "utility".
     """
     if len(codes) < LEAST_ROWS:
-        raise LowtideError(f"got {len(codes)} {rows}; a rehearsal of the release needs at least {LEAST_ROWS}")
+        raise LowtideError(
+            f"got {len(codes)} {rows}; a rehearsal of the release needs at least {LEAST_ROWS}"
+        )
     rare = int((np.bincount(codes, minlength=len(classes.labels)) < LEAST_PER_CLASS).sum())
     if rare:
         raise LowtideError(
-            f"{rare} of the {len(classes.labels)} classes of {what} have fewer than {LEAST_PER_CLASS} {rows}; a "
-            "rehearsal of the release cannot be attacked without them: merge or drop them"
+            f"{rare} of the {len(classes.labels)} classes of {what} have fewer than"
+            f" {LEAST_PER_CLASS} {rows}; a rehearsal of the release cannot be attacked without"
+            " them: merge or drop them"
         )

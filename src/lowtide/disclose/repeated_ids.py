@@ -1,13 +1,13 @@
 """Whether an id comes again in a release, in memory that does not grow with the rows.
 
-Equal ids get equal noise, which two rows would cancel, so that every row needs an id of its own. Ids are kept as sorted
-runs on the disk, 8 bytes a row, and compared range by range.
+Equal ids get equal noise, which two rows would cancel, so that every row needs an id of its own.
+Ids are kept as sorted runs on the disk, 8 bytes a row, and compared range by range.
 """
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import IO
@@ -22,7 +22,9 @@ _RANGE = 1 << 19  # ids that are compared at once
 _MOST_RANGES = 256  # of more ids they grow: every run is opened for every range
 _SAMPLED = 256  # ids of a run that say where ranges begin
 Run = Callable[[], Ids]
-"""Opens sorted ids, which may lie on the disk: what is mapped counts as memory of this process until it is let go."""
+"""Opens sorted ids, which may lie on the disk: what is mapped counts as memory of this process
+until it is let go.
+"""
 
 
 class SeenIds:
@@ -48,7 +50,8 @@ class SeenIds:
     def run(self) -> Ids:
         """All of them, sorted, and none is remembered any longer."""
         found = np.sort(np.concatenate([*(run() for run in self._runs()), np.zeros(0, np.uint64)]))
-        self._lengths, self._waiting = [], []
+        self._lengths = []
+        self._waiting = []
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -62,6 +65,10 @@ class SeenIds:
         """Whether an id came twice."""
         return any_repeated(self._runs())
 
+    def repeated(self) -> Ids:
+        """Those that came more than once, sorted."""
+        return np.concatenate([np.zeros(0, np.uint64), *_repeated_by_range(self._runs())])
+
     def _spill(self) -> None:
         ids = np.sort(np.concatenate(self._waiting))
         if self._file is None:
@@ -72,13 +79,18 @@ class SeenIds:
 
     def _runs(self) -> list[Run]:
         if self._file is None:  # few enough to stay in memory
-            held = np.sort(np.concatenate(self._waiting)) if self._waiting else np.zeros(0, np.uint64)
+            held = (
+                np.sort(np.concatenate(self._waiting)) if self._waiting else np.zeros(0, np.uint64)
+            )
             return [lambda: held]
         if self._waiting:
             self._spill()
         self._file.flush()
         starts = np.cumsum([0, *self._lengths[:-1]]).tolist()
-        return [partial(_mapped, self._file, *where) for where in zip(starts, self._lengths, strict=True)]
+        return [
+            partial(_mapped, self._file, *where)
+            for where in zip(starts, self._lengths, strict=True)
+        ]
 
 
 def _mapped(file: IO[bytes], start: int, length: int) -> Ids:
@@ -87,9 +99,14 @@ def _mapped(file: IO[bytes], start: int, length: int) -> Ids:
 
 def any_repeated(runs: Sequence[Run]) -> bool:
     """Whether a number occurs twice in some runs."""
+    return any(len(numbers) for numbers in _repeated_by_range(runs))
+
+
+def _repeated_by_range(runs: Sequence[Run]) -> Iterator[Ids]:
+    """The numbers that occur more than once in some runs, sorted, range by range."""
     total = sum(len(run()) for run in runs)
     if not total:
-        return False
+        return
     some = np.sort(np.concatenate([_sampled(run()) for run in runs]))
     ranges = min(_MOST_RANGES, max(1, -(-total // _RANGE)))
     edges = some[np.linspace(0, len(some) - 1, ranges + 1).astype(np.intp)[1:-1]]
@@ -97,9 +114,8 @@ def any_repeated(runs: Sequence[Run]) -> bool:
     for k in range(ranges):
         parts = [np.array(run()[at[k] : at[k + 1]]) for run, at in zip(runs, places, strict=True)]
         part = np.sort(np.concatenate(parts))
-        if (part[1:] == part[:-1]).any():
-            return True
-    return False
+        again = part[1:][part[1:] == part[:-1]]
+        yield np.unique(again)
 
 
 def _sampled(ids: Ids) -> Ids:
@@ -119,4 +135,7 @@ def check_repeats(runs: Sequence[Path], rows: str) -> None:
 
 def repeated(row: str) -> LowtideError:
     """What to raise where an id comes again."""
-    return LowtideError(f"--ids names a column that repeats itself; give every {row} an id of its own")
+    return LowtideError(
+        f"--ids names a column that repeats itself; give every {row} an id of its own, or leave"
+        f" --ids out: each {row} is then recognised by its content"
+    )

@@ -14,10 +14,10 @@ import numpy as np
 from lowtide import modalities
 from lowtide.bundles import Arrays, read_bundle, write_bundle
 from lowtide.checks import LowtideError
-from lowtide.density.artefact import Density
 from lowtide.disclose.budget import Point, Reading
 from lowtide.disclose.card import ReleaseCard
 from lowtide.disclose.noise import KeyedNoise
+from lowtide.estimate.density import Density
 from lowtide.interface import Estimate
 from lowtide.labels import Classes
 from lowtide.types import Bools, Ints
@@ -27,7 +27,15 @@ Config = dict[str, Any]
 Tensors = Arrays
 Parts = tuple[Config, Tensors]
 _DENSITY = "density."
-_GARBLED = (KeyError, TypeError, AttributeError, ValueError, IndexError, OverflowError, RecursionError)
+_GARBLED = (
+    KeyError,
+    TypeError,
+    AttributeError,
+    ValueError,
+    IndexError,
+    OverflowError,
+    RecursionError,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,11 +85,18 @@ class Hider(ABC):
         """The hider as plain JSON and tensors; labels of the secret are not in it."""
         policy, tensors = self.policy.parts()
         mechanism, more = self.mechanism_parts()
-        config = {"kind": self.kind, "policy": policy, "mechanism": mechanism, "card": self.card.to_json()}
+        config = {
+            "kind": self.kind,
+            "policy": policy,
+            "mechanism": mechanism,
+            "card": self.card.to_json(),
+        }
         return config, {**tensors, **more}
 
     def save(self, path: str | Path) -> None:
-        """Write `config.json`, `model.safetensors`, `card.json`, `card.md` into the folder `path`; keep it inside."""
+        """Write `config.json`, `model.safetensors`, `card.json`, `card.md` into the folder `path`;
+        keep it inside.
+        """
         config, tensors = self.parts()
         write_bundle(Path(path), config, tensors, form=FORMAT, beside=self.card.files())
 
@@ -97,9 +112,12 @@ def load_hider(path: str | Path) -> Hider:
 
 
 def check_card(hider: Hider) -> None:
-    """Refuse a hider whose card is about another one: nothing would be hidden under the numbers of the old card."""
+    """Refuse a hider whose card is about another one: nothing would be hidden under the numbers of
+    the old card.
+    """
     shares = [feature.hidden for feature in hider.card.features]
-    if hider.card.policy != hider.policy.name:
+    past = getattr(hider.policy, "past", None)
+    if (hider.card.policy, hider.card.past) != (hider.policy.name, past):
         raise LowtideError("the card is about another policy; make it again")
     if hider.policy.name != "fixed" or len(shares) != len(hider.policy.hidden):
         return
@@ -115,13 +133,18 @@ def reading(where: str | Path) -> Iterator[None]:
     except LowtideError as error:
         raise LowtideError(f"{where}: {error}") from error
     except _GARBLED as error:
-        raise LowtideError(f"{where} lacks or garbles a part of what is to be hidden; make it again") from error
+        raise LowtideError(
+            f"{where} lacks or garbles a part of what is to be hidden; make it again"
+        ) from error
 
 
 def density_parts(density: object) -> Parts:
     """A density as plain JSON and tensors, with numbers in place of the labels of the secret."""
     if not isinstance(density, Density):
-        raise LowtideError(f"cannot save a policy with a {type(density).__name__}; its density must be that of a TIDE")
+        raise LowtideError(
+            f"cannot save a policy with a {type(density).__name__}; its density must be that of a"
+            " TIDE"
+        )
     classes = Classes(tuple(range(len(density.classes.labels))), density.classes.prior)
     config, tensors = replace(density, classes=classes, report=None).parts()
     return config, {f"{_DENSITY}{name}": tensor for name, tensor in tensors.items()}
@@ -129,7 +152,11 @@ def density_parts(density: object) -> Parts:
 
 def read_density(config: Mapping[str, Any], tensors: Tensors, where: str | Path) -> Density:
     """Rebuild what `density_parts` gave."""
-    own = {name.removeprefix(_DENSITY): tensor for name, tensor in tensors.items() if name.startswith(_DENSITY)}
+    own = {
+        name.removeprefix(_DENSITY): tensor
+        for name, tensor in tensors.items()
+        if name.startswith(_DENSITY)
+    }
     return Density.from_parts(dict(config), own, where)
 
 
@@ -137,7 +164,9 @@ def read_mask(values: Any, m: int) -> Bools:
     """A mask (m,) as it was written; a garbled one would hide something else."""
     mask = np.asarray(values)
     if mask.dtype != np.bool_ or mask.shape != (m,):
-        raise LowtideError("what is hidden must be one choice, true or false, for each feature; make it again")
+        raise LowtideError(
+            "what is hidden must be one choice, true or false, for each feature; make it again"
+        )
     return mask
 
 
@@ -154,8 +183,6 @@ def read_point(config: Mapping[str, Any], hidden: Bools) -> Point:
         float(config["kept"]),
         _reading(config["reading"]),
         None if useful is None else _reading(useful),
-        tuple(map(int, config["noised"])),
-        config["lam"],
     )
 
 
@@ -163,16 +190,24 @@ def _reading(config: Mapping[str, Any]) -> Reading:
     return Reading(Estimate(**config["leakage"]), Estimate(**config["accuracy"]))
 
 
-def ordered_parts(*, hidden: Bools, keep: Bools, hide: Bools, order: Ints, curve: tuple[Point, ...]) -> Parts:
-    """A fixed policy that hides along an order; every point of its curve hides the first so many of the order."""
+def ordered_parts(
+    *, hidden: Bools, keep: Bools, hide: Bools, order: Ints, curve: tuple[Point, ...]
+) -> Parts:
+    """A fixed policy that hides along an order; every point of its curve hides the first so many of
+    the order.
+    """
     arrays = {"hidden": hidden, "keep": keep, "hide": hide, "order": order}
     points = [{**point_config(point), "depth": int(point.hidden.sum())} for point in curve]
-    return {"name": "fixed", "curve": points}, {name: np.array(array) for name, array in arrays.items()}
+    return {"name": "fixed", "curve": points}, {
+        name: np.array(array) for name, array in arrays.items()
+    }
 
 
 def read_ordered(config: Mapping[str, Any], tensors: Tensors, m: int) -> dict[str, Any]:
     """The arguments that `ordered_parts` was given, of m features."""
-    found: dict[str, Any] = {name: read_mask(tensors[name], m) for name in ("hidden", "keep", "hide")}
+    found: dict[str, Any] = {
+        name: read_mask(tensors[name], m) for name in ("hidden", "keep", "hide")
+    }
     order = tensors["order"].astype(np.intp)
     if not np.array_equal(np.sort(order), np.arange(m)):
         raise LowtideError("the order of hiding does not name every feature once; make it again")

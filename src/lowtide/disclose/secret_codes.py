@@ -1,4 +1,6 @@
-"""The secret of the samples that a plan with `redraw` releases: its values are known when seen, and not listed."""
+"""The secret of the samples that a plan with `redraw` releases: its values are known when seen, and
+not listed.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,8 @@ from lowtide.types import Ints
 
 @dataclass(frozen=True)
 class SecretCodes:
-    """The values of the secret by their digests: a plan knows them when it sees them, and does not list them.
+    """The values of the secret by their digests: a plan knows them when it sees them, and does not
+    list them.
 
     Attributes:
         salt: so that digests of common words cannot be looked up.
@@ -62,10 +65,12 @@ def refuse_unknown(number: int, rows: str = "rows") -> None:
     """Refuse data in which so many samples have a secret that a plan does not know."""
     if number:
         raise LowtideError(
-            f"{number} {rows} have a secret that is missing, or that the reference data did not have; drop these "
-            f"{rows}, or make a plan from data that has them"
+            f"{number} {rows} have a secret that is missing, or that the reference data did not"
+            f" have; drop these {rows}, or make a plan from data that has them"
         )
 
 
 def _digest(salt: str, value: Any) -> str:
-    return hashlib.blake2b(f"{salt}:{value}".encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+    return hashlib.blake2b(
+        f"{salt}:{value}".encode("utf-8", "surrogatepass"), digest_size=16
+    ).hexdigest()

@@ -1,7 +1,8 @@
 """All cores of one machine: this process works on parts itself, and so do others that it starts.
 
-Others are given parts over a pipe, as plain values. While they start, this process is at work already, so that data for
-which another process is not worth its start is not slower. A part whose process dies is given to a new one.
+Others are given parts over a pipe, as plain values. While they start, this process is at work
+already, so that data for which another process is not worth its start is not slower. A part whose
+process dies is given to a new one.
 """
 
 from __future__ import annotations
@@ -45,7 +46,9 @@ class LocalEngine:
         for other in self._others:
             other.end()
 
-    def run(self, task: Task, parts: Iterator[Plain], work: Path, noise: KeyedNoise | None) -> Iterator[dict[str, Any]]:
+    def run(
+        self, task: Task, parts: Iterator[Plain], work: Path, noise: KeyedNoise | None
+    ) -> Iterator[dict[str, Any]]:
         """Do a task for all parts, and say what was found as each is done, in any order.
 
         Args:
@@ -98,7 +101,8 @@ class _Parts:
     """Parts that are still to be done, for several threads."""
 
     def __init__(self, parts: Iterator[Plain]) -> None:
-        self._parts, self._lock = parts, threading.Lock()
+        self._parts = parts
+        self._lock = threading.Lock()
         self._again: list[Plain] = []
         self._stopped = False
         self._tries: dict[int, int] = {}
@@ -161,7 +165,10 @@ class _Process:
 
     def ask(self, what: Plain) -> dict[str, Any] | None:
         """Its answer; `None` where it died."""
-        with self._asking, contextlib.suppress(OSError, ValueError):  # where it died its answer is missing, too
+        with (
+            self._asking,
+            contextlib.suppress(OSError, ValueError),
+        ):  # where it died its answer is missing, too
             process = self._process
             if process is None or process.stdin is None or process.stdout is None:
                 return None
@@ -186,7 +193,8 @@ class _Process:
 
     def _close(self) -> int:
         with self._lock:
-            process, self._process = self._process, None
+            process = self._process
+            self._process = None
         if process is None:
             return 0
         code = process.wait()
@@ -201,17 +209,27 @@ class _Other(threading.Thread):
     """A thread that gives parts to a process and waits for its answers."""
 
     def __init__(
-        self, process: _Process, noise: KeyedNoise | None, task: Task, todo: _Parts, found: queue.Queue[Any]
+        self,
+        process: _Process,
+        noise: KeyedNoise | None,
+        task: Task,
+        todo: _Parts,
+        found: queue.Queue[Any],
     ) -> None:
         super().__init__(daemon=True)
-        self._process, self._task, self._todo, self._found = process, task, todo, found
+        self._process = process
+        self._task = task
+        self._todo = todo
+        self._found = found
         self._key = None if noise is None else noise.handed_over()
         self._is_told = False
         self.busy = False
 
     def run(self) -> None:
         try:
-            with private_copies():  # of files at URLs, which this thread may have to read to cut them into parts
+            with (
+                private_copies()
+            ):  # of files at URLs, which this thread may have to read to cut them into parts
                 self._hand_out()
         except BaseException as error:
             self._found.put(error)
@@ -233,23 +251,28 @@ class _Other(threading.Thread):
             self.busy = False
 
     def _ready(self) -> bool:
-        """Start the process, if there is none, and wait until it has loaded the plan and knows the key."""
+        """Start the process, if there is none, and wait until it has loaded the plan and knows the
+        key.
+        """
         if not self._process.start():
             return False
         if not self._is_told:
             answer = self._process.ask({"key": self._key})
             if answer is None and not self._process.ended:
-                raise LowtideError(f"a worker {self._process.bury()} while it started; use one worker")
+                raise LowtideError(
+                    f"a worker {self._process.bury()} while it started; use one worker"
+                )
             self._is_told = True
         return not self._process.ended
 
     def _lost(self, part: Plain) -> None:
         """Start anew after the process died; a part that takes two of them with it is given up."""
-        how, self._is_told = self._process.bury(), False
+        how = self._process.bury()
+        self._is_told = False
         if not self._todo.again(part):
             raise LowtideError(
-                f"{part['name']}: a worker {how}, {_TRIES} times, probably for want of memory; use fewer workers, or "
-                "smaller shards"
+                f"{part['name']}: a worker {how}, {_TRIES} times, probably for want of memory; use"
+                " fewer workers, or smaller shards"
             )
 
 

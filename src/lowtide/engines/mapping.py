@@ -1,7 +1,8 @@
 """`map` over several processes, for what scans ask and audits train: see `lowtide.spread`.
 
-A function travels with the rows that it holds, and with one item at a time: rows take milliseconds on the way, what is
-done with them seconds. joblib (which scikit-learn brings along) or Ray carries both between processes of this program.
+A function travels with the rows that it holds, and with one item at a time: rows take milliseconds
+on the way, what is done with them seconds. joblib (which scikit-learn brings along) or Ray carries
+both between processes of this program.
 """
 
 from __future__ import annotations
@@ -24,13 +25,16 @@ from lowtide.spread import mapping_by
 from lowtide.training import computing_on, device_in_use
 
 _LOST = (
-    "a worker was killed, probably for want of memory: each has the data in its own memory; use fewer workers, or "
-    "fewer rows"
+    "a worker was killed, probably for want of memory: each has the data in its own memory; use"
+    " fewer workers, or fewer rows"
 )
 
 
-def spread_over(workers: int, engine: str = "local", address: str | None = None) -> AbstractContextManager[None]:
-    """Spread independent work over processes while the returned context is open; refuses what cannot be.
+def spread_over(
+    workers: int, engine: str = "local", address: str | None = None
+) -> AbstractContextManager[None]:
+    """Spread independent work over processes while the returned context is open; refuses what
+    cannot be.
 
     Args:
         workers: how many; one works in this process.
@@ -58,7 +62,8 @@ def _spread(scale: Scale) -> Iterator[None]:
 class _Travelling:
     """A function that is called in another process as it would be here.
 
-    What it says to a person comes back with its result; other warnings, which may quote data, do not.
+    What it says to a person comes back with its result; other warnings, which may quote data, do
+    not.
     """
 
     def __init__(self, function: Callable[[Any], Any]) -> None:
@@ -75,13 +80,18 @@ class _Travelling:
 
 @cache
 def _settle() -> None:
-    """Once in each process: joblib seeks garbage after each item, which takes a fifth of a second among libraries."""
+    """Once in each process: joblib seeks garbage after each item, which takes a fifth of a second
+    among libraries.
+    """
     load_torch()
     gc.freeze()
 
 
-def over_processes(workers: int, function: Callable[[Any], Any], items: Sequence[Any]) -> Iterator[Any]:
-    """Call a function on items in so many processes, which stay for the next call; results come in order.
+def over_processes(
+    workers: int, function: Callable[[Any], Any], items: Sequence[Any]
+) -> Iterator[Any]:
+    """Call a function on items in so many processes, which stay for the next call; results come in
+    order.
 
     Args:
         workers: how many.
@@ -100,14 +110,16 @@ def over_processes(workers: int, function: Callable[[Any], Any], items: Sequence
 
 
 def _over_ray(function: Callable[[Any], Any], items: Sequence[Any]) -> Iterator[Any]:
-    import ray  # noqa: PLC0415 - an extra
+    import ray  # an extra
 
     call = ray.put(_Travelling(function))
     task = ray.remote(num_cpus=1)(_called)
     try:
         yield from map(_heard, map(ray.get, [task.remote(call, item) for item in items]))
     except ray.exceptions.RayTaskError as error:
-        raise error.cause if isinstance(error.cause, LowtideError) else LowtideError(_LOST) from None
+        raise (
+            error.cause if isinstance(error.cause, LowtideError) else LowtideError(_LOST)
+        ) from None
     except ray.exceptions.RayError:
         raise LowtideError(_LOST) from None
 

@@ -1,11 +1,12 @@
-"""Ray as the engine: every process of the cluster loads the plan once and is given parts, as a dataset of Ray Data.
+"""Ray as the engine: every process of the cluster loads the plan once and is given parts, as a
+dataset of Ray Data.
 
-Parts are read and shards written by our own reader and writer, so that what is released does not depend on the engine.
-Ray carries plain values only. The folder of the target must be at the same path on every machine, and so must the
-source, unless it is a URL.
+Parts are read and shards written by our own reader and writer, so that what is released does not
+depend on the engine. Ray carries plain values only. The folder of the target must be at the same
+path on every machine, and so must the source, unless it is a URL.
 
-Parts are tasks, not calls of actors: a task takes a process that waits for work, while every actor starts one, which
-takes longer than releasing a million rows.
+Parts are tasks, not calls of actors: a task takes a process that waits for work, while every actor
+starts one, which takes longer than releasing a million rows.
 """
 
 from __future__ import annotations
@@ -36,14 +37,16 @@ _SECONDS = 5.0  # to wait for a cluster to answer
 _ERRORS = logging.ERROR
 _DATA = {
     "enable_progress_bars": False,
-    "op_resource_reservation_enabled": False,  # which leaves processors idle for other steps, and we have only one
+    # Which leaves processors idle for other steps, and we have only one
+    "op_resource_reservation_enabled": False,
 }
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 @dataclass(frozen=True)
 class PartRelease:
-    """What a process of Ray calls on tables of parts; it travels as these words, and loads the plan once.
+    """What a process of Ray calls on tables of parts; it travels as these words, and loads the plan
+    once.
 
     Attributes:
         work: the folder of the job.
@@ -57,12 +60,16 @@ class PartRelease:
 
     def __call__(self, parts: pa.Table) -> pa.Table:
         """Do each part (n,), and say what is to be known of it (n,), as JSON."""
-        return pa.table({"found": [self._found(json.loads(part)) for part in parts["part"].to_pylist()]})
+        return pa.table(
+            {"found": [self._found(json.loads(part)) for part in parts["part"].to_pylist()]}
+        )
 
     def _found(self, part: Plain) -> str:
         try:
             key = Path(self.work) / _KEY
-            noise = KeyedNoise(bytes.fromhex(key.read_text(encoding="ascii"))) if key.exists() else None
+            noise = (
+                KeyedNoise(bytes.fromhex(key.read_text(encoding="ascii"))) if key.exists() else None
+            )
             return json.dumps(_loaded(self.work, self.job).do(self.task, part, noise))
         except Exception as error:
             return json.dumps(fault(error))
@@ -83,7 +90,8 @@ class RayEngine:
     """
 
     def __init__(self, workers: int, address: str | None) -> None:
-        self._workers, self._address = workers, address
+        self._workers = workers
+        self._address = address
         self._job = secrets.token_hex(8)
         self._started = False
 
@@ -100,11 +108,19 @@ class RayEngine:
         variables = {**dict.fromkeys(_THREADS, "1"), "RAY_USAGE_STATS_ENABLED": "0"}
         try:
             if self._address is not None:
-                ray.init(self._address, log_to_driver=False, logging_level=_ERRORS, runtime_env={"env_vars": variables})
+                ray.init(
+                    self._address,
+                    log_to_driver=False,
+                    logging_level=_ERRORS,
+                    runtime_env={"env_vars": variables},
+                )
                 return
             variables["PYTHONPATH"] = os.pathsep.join(one for one in sys.path if one)
-            # Not as a `runtime_env`: workers that wait for work have none, and others would have to be started.
-            os.environ.setdefault("RAY_worker_niceness", "0")  # the workers of this machine are all there is
+            # Not as a `runtime_env`: workers that wait for work have none, and others would have to
+            # be started.
+            os.environ.setdefault(
+                "RAY_worker_niceness", "0"
+            )  # the workers of this machine are all there is
             with _environment(variables):
                 ray.init(
                     "local",
@@ -120,7 +136,9 @@ class RayEngine:
         if self._started:
             _import_ray().shutdown()
 
-    def run(self, task: Task, parts: Iterator[Plain], work: Path, noise: KeyedNoise | None) -> Iterator[dict[str, Any]]:
+    def run(
+        self, task: Task, parts: Iterator[Plain], work: Path, noise: KeyedNoise | None
+    ) -> Iterator[dict[str, Any]]:
         """Do a task for all parts, and say what was found as each is done, in any order.
 
         Args:
@@ -144,7 +162,7 @@ class RayEngine:
                     Path(part["laid_out"]).unlink(missing_ok=True)
 
     def _results(self, task: Task, parts: list[Plain], work: Path) -> Iterator[dict[str, Any]]:
-        import ray.data  # noqa: PLC0415 - an extra
+        import ray.data  # an extra
 
         logging.getLogger("ray.data").setLevel(_ERRORS)  # which takes no notice of `logging_level`
         rows = [{"part": json.dumps(part)} for part in parts]
@@ -164,15 +182,17 @@ class RayEngine:
                     yield answer
         except ray.exceptions.RayError as error:
             raise LowtideError(
-                f"a worker of Ray was lost ({type(error).__name__}), probably for want of memory, or because it does "
-                "not see the files; use fewer workers or smaller shards, and check that every machine has Lowtide and "
-                "the same paths"
+                f"a worker of Ray was lost ({type(error).__name__}), probably for want of memory,"
+                " or because it does not see the files; use fewer workers or smaller shards, and"
+                " check that every machine has Lowtide and the same paths"
             ) from None
 
 
 @contextlib.contextmanager
 def _settings(context: Any, ours: Mapping[str, Any]) -> Iterator[None]:
-    """Settings of Ray Data until the block ends, which a program that uses Ray Data itself has otherwise."""
+    """Settings of Ray Data until the block ends, which a program that uses Ray Data itself has
+    otherwise.
+    """
     theirs = {name: getattr(context, name) for name in ours if hasattr(context, name)}
     try:
         for name in theirs:
@@ -199,9 +219,11 @@ def _import_ray() -> Any:
     """Ray, which must not report who uses it."""
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     try:
-        import ray  # noqa: PLC0415 - an extra
+        import ray  # an extra
     except ImportError as error:
-        raise LowtideError('--engine ray needs Ray, which is not there: pip install "lowtide[ray]"') from error
+        raise LowtideError(
+            '--engine ray needs Ray, which is not there: pip install "lowtide[ray]"'
+        ) from error
     return ray
 
 
@@ -218,4 +240,7 @@ def _check_answers(address: str) -> None:
 
 def _unreachable(address: str | None) -> LowtideError:
     where = "this machine" if address is None else address
-    return LowtideError(f"no Ray cluster answers at {where}; start one with `ray start --head`, or correct the address")
+    return LowtideError(
+        f"no Ray cluster answers at {where}; start one with `ray start --head`, or correct the"
+        " address"
+    )

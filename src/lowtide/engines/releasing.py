@@ -7,7 +7,7 @@ import json
 import os
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, Self
 
@@ -83,7 +83,7 @@ def open_engine(scale: Scale) -> Engine:
     """The engine that is asked for."""
     if scale.engine == "local":
         return LocalEngine(scale.workers)
-    from lowtide.engines.ray_engine import RayEngine  # noqa: PLC0415 - an extra
+    from lowtide.engines.ray_engine import RayEngine  # an extra
 
     return RayEngine(scale.workers, scale.address)
 
@@ -113,12 +113,21 @@ def release_in_parts(
         fresh: as for `noise_of`.
         progress: as for `release`.
     """
-    if isinstance(source, RemotePath) and source.is_of_this_process and (scale.workers > 1 or scale.engine != "local"):
-        raise LowtideError(f"{source} is in the memory of this process, and others do not see it; leave out workers")
+    if (
+        isinstance(source, RemotePath)
+        and source.is_of_this_process
+        and (scale.workers > 1 or scale.engine != "local")
+    ):
+        raise LowtideError(
+            f"{source} is in the memory of this process, and others do not see it; leave out"
+            " workers"
+        )
     job = parted_kind(made.modality).parted_job(source, made, options, ids=ids)
     sharded = scale.shards is not None
     if sharded and out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise LowtideError(f"{out} exists; shards are written to a folder that is not there, or is empty")
+        raise LowtideError(
+            f"{out} exists; shards are written to a folder that is not there, or is empty"
+        )
     recipe = json.loads(json.dumps(job.recipe(out, sharded=sharded)))
     rows = scale.shards or PART_ROWS
     with Staging(out) as staging:
@@ -128,7 +137,9 @@ def release_in_parts(
         with open_engine(scale) as engine:
             _run(engine, job, unfinished, rows, lambda: noise_of(*key, fresh=fresh), progress)
         order = released_order(made, getattr(options, "shuffle", None))
-        card, written = _put_in_place(job, made, unfinished, out, staging, order=order, sharded=sharded)
+        card, written = _put_in_place(
+            job, made, unfinished, out, staging, order=order, sharded=sharded
+        )
     return plan_file.Release(out, card, made.modality.nouns, written)
 
 
@@ -141,7 +152,8 @@ def _run(
     progress: bool | None,
 ) -> None:
     """Do what is left to do; what is done stays, whatever happens."""
-    work, laid_out = unfinished.place, unfinished.place / "laid-out"
+    work = unfinished.place
+    laid_out = unfinished.place / "laid-out"
 
     marks: dict[int, str] = {}
     names: dict[int, str] = {}
@@ -150,7 +162,9 @@ def _run(
         for part in job.parts(rows, laid_out, frozenset(done)):
             number = part["number"]
             names[number] = part["name"]
-            marks[number] = fingerprint(**{name: value for name, value in part.items() if name not in _WHERE})
+            marks[number] = fingerprint(
+                **{name: value for name, value in part.items() if name not in _WHERE}
+            )
             if number not in done or done[number]["part"] != marks[number]:
                 yield part
 
@@ -162,7 +176,9 @@ def _run(
         unfinished.keyed(None if drawn is None else drawn.mark)
         with progress_bar("releasing", 1, progress) as tick:
             for entry in engine.run("change", parts(dict(unfinished.shards)), work, drawn):
-                unfinished.add({**entry, "part": marks[entry["number"]], "name": names[entry["number"]]})
+                unfinished.add(
+                    {**entry, "part": marks[entry["number"]], "name": names[entry["number"]]}
+                )
                 tick(0)
         unfinished.keep_only(marks)
     except LowtideError as error:
@@ -182,13 +198,17 @@ def _put_in_place(
     order: RowOrder | None,
     sharded: bool,
 ) -> tuple[card.ReleaseCard, dict[str, Path]]:
-    """Check what only the whole can show, put the release in place with its card, and remove what was in between."""
+    """Check what only the whole can show, put the release in place with its card, and remove what
+    was in between.
+    """
     numbers = sorted(unfinished.shards)
     _check_ids(unfinished, numbers, made.modality.nouns.row)
-    tally = Tally(replace(made.card, order=order), made.digest)
+    tally = Tally.of(made, order)
     for number in numbers:
         tally.add_counts(unfinished.shards[number]["tally"])
-    shards, private = ([where(number) for number in numbers] for where in (unfinished.shard, unfinished.private))
+    shards, private = (
+        [where(number) for number in numbers] for where in (unfinished.shard, unfinished.private)
+    )
     beside = job.join(shards, private, out, staging, sharded=sharded)
     if sharded:
         unfinished.publish(staging(out), made.digest)
@@ -206,8 +226,11 @@ def _check_ids(unfinished: Unfinished, numbers: Sequence[int], row: str) -> None
         numbers: of the parts.
         row: what a sample is called.
     """
-    runs = {number: path for number in numbers if (path := unfinished.private(number) / IDS).exists()}
-    parts, paths = list(runs), list(runs.values())
+    runs = {
+        number: path for number in numbers if (path := unfinished.private(number) / IDS).exists()
+    }
+    parts = list(runs)
+    paths = list(runs.values())
 
     def repeats(first: int, last: int) -> bool:
         try:
@@ -219,6 +242,10 @@ def _check_ids(unfinished: Unfinished, numbers: Sequence[int], row: str) -> None
     if not repeats(0, len(paths)):
         return
     later = bisect_left(range(len(paths)), True, key=lambda k: repeats(0, k + 1))
-    earlier = later - bisect_left(range(later + 1), True, key=lambda k: repeats(later - k, later + 1))
+    earlier = later - bisect_left(
+        range(later + 1), True, key=lambda k: repeats(later - k, later + 1)
+    )
     one, other = (unfinished.shards[parts[k]]["name"] for k in (earlier, later))
-    raise LowtideError(f"{other} has an id of {one}: {repeated_ids.repeated(row)} ({unfinished.kept})")
+    raise LowtideError(
+        f"{other} has an id of {one}: {repeated_ids.repeated(row)} ({unfinished.kept})"
+    )

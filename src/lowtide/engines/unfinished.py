@@ -1,8 +1,8 @@
 """Shards of a release in parts: while it is under way, and once it is there.
 
-While a release is under way, its shards lie in a folder `NAME.unfinished` beside the target, with a list to which each
-is added when it is done. A shard that is in the list is whole and is not done again. What is private, such as ids, lies
-there too, and the folder can be read by its owner only.
+While a release is under way, its shards lie in a folder `NAME.unfinished` beside the target, with a
+list to which each is added when it is done. A shard that is in the list is whole and is not done
+again. What is private, such as ids, lies there too, and the folder can be read by its owner only.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ from lowtide.files import cannot_write, write_whole
 from lowtide.hashes import sha256_of
 
 NAME = "manifest.json"
-_DONE = "done.jsonl"  # one line for each shard: a list of thousands is not written anew for every one of them
-_FORMAT, _VERSION = "lowtide-shards", 1
+# One line for each shard: a list of thousands is not written anew for every one of them
+_DONE = "done.jsonl"
+_FORMAT = "lowtide-shards"
+_VERSION = 1
 _OWNER = 0o700
 
 
@@ -47,10 +49,14 @@ class Unfinished:
         self._job = job
         try:
             self.place.mkdir(mode=_OWNER, exist_ok=True)
-            found, done = self._read(), self._read_done()
+            found = self._read()
+            done = self._read_done()
             if found is None or found["job"] != job:
                 if found is not None and done:
-                    note(f"{self.place} holds shards of another plan, key or source; they are made anew")
+                    note(
+                        f"{self.place} holds shards of another plan, key or source; they are made"
+                        " anew"
+                    )
                 self._clear()
             else:
                 self._mark = found.get("key")
@@ -124,11 +130,15 @@ class Unfinished:
     def _write(self) -> None:
         """Write which job this is, and the list as it stands."""
         content = {"format": _FORMAT, "version": _VERSION, "job": self._job, "key": self._mark}
-        write_whole(self.place / _DONE, "".join(json.dumps(entry) + "\n" for entry in self.shards.values()))
+        write_whole(
+            self.place / _DONE, "".join(json.dumps(entry) + "\n" for entry in self.shards.values())
+        )
         write_whole(self.place / NAME, json.dumps(content) + "\n")
 
     def publish(self, folder: Path, plan_digest: str) -> None:
-        """Move all shards into a new folder, with a manifest of names, rows and hashes and nothing else."""
+        """Move all shards into a new folder, with a manifest of names, rows and hashes and nothing
+        else.
+        """
         folder.mkdir()
         entries = []
         for number in sorted(self.shards):
@@ -136,13 +146,21 @@ class Unfinished:
                 entries.append({"file": path.name, "rows": self.shards[number]["tally"]["rows"]})
                 entries[-1]["sha256"] = sha256_of(path)
                 path.rename(folder / path.name)
-        content = {"format": _FORMAT, "version": _VERSION, "plan_sha256": plan_digest, "shards": entries}
+        content = {
+            "format": _FORMAT,
+            "version": _VERSION,
+            "plan_sha256": plan_digest,
+            "shards": entries,
+        }
         write_whole(folder / NAME, json.dumps(content, indent=2) + "\n")
 
     @property
     def kept(self) -> str:
         """What is left of a release that was refused, in words."""
-        return f"{len(self.shards):,} finished shards are kept in {self.place}; the same command goes on from there"
+        return (
+            f"{len(self.shards):,} finished shards are kept in {self.place}; the same command goes"
+            " on from there"
+        )
 
     def remove(self) -> None:
         """Remove the folder, once its release is in place."""
@@ -159,8 +177,12 @@ def check_shards(folder: Path) -> None:
         found = json.loads((folder / NAME).read_text(encoding="utf-8"))
         entries = [(entry["file"], entry["sha256"]) for entry in found["shards"]]
     except (OSError, ValueError, KeyError, TypeError):
-        raise LowtideError(f"{folder} has no manifest of shards that can be read; release it again") from None
+        raise LowtideError(
+            f"{folder} has no manifest of shards that can be read; release it again"
+        ) from None
     for name, digest in entries:
         path = folder / name
         if not path.is_file() or sha256_of(path) != digest:
-            raise LowtideError(f"the shard {path} is missing, or is not as it was written; release it again")
+            raise LowtideError(
+                f"the shard {path} is missing, or is not as it was written; release it again"
+            )

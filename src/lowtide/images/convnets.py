@@ -1,9 +1,11 @@
-"""Convolutional networks for images, and what all training on images shares: inputs, augmentation, fast arithmetic.
+"""Convolutional networks for images, and what all training on images shares: inputs, augmentation,
+fast arithmetic.
 
-Critics of images: causal networks for prefixes and whole images, any-mask networks for every other subset.
+Critics of images: causal networks for prefixes and whole images, any-mask networks for every other
+subset.
 
-Both kinds are small ensembles whose scores are averaged. Any-mask networks see the image with its unseen patches at
-mid-grey, and one more channel that says which pixels are seen.
+Both kinds are small ensembles whose scores are averaged. Any-mask networks see the image with its
+unseen patches at mid-grey, and one more channel that says which pixels are seen.
 """
 
 from __future__ import annotations
@@ -18,8 +20,8 @@ import torch
 from torch import Tensor, nn
 
 from lowtide.checks import count
-from lowtide.density.critics.base import Array, Critic
-from lowtide.density.training import Dropout
+from lowtide.estimate.learners.base import Array, Critic
+from lowtide.estimate.training import Dropout
 from lowtide.images.causal import CausalNet
 from lowtide.images.encoder import Grid
 from lowtide.training import device_in_use
@@ -28,26 +30,33 @@ from lowtide.types import Bools, Ints, Pixels
 _LARGE = 100  # pixels; larger images get the paper's network for CelebA
 _LEAST = 8
 _MAP = 4  # the small network keeps a 4 × 4 map of where things are: faces are aligned
-_FINEST, _COARSEST = 128, 32  # pixels the small network works at
+# pixels the small network works at
+_FINEST = 128
+_COARSEST = 32
 _SHIFT = 4  # pixels at most, for images of 64 pixels and more
 _JITTER = 0.2
 _SCALE = 4.0  # bytes / 255 have a spread near ¼ in photographs
 
 
 def to_input(pixels: Pixels) -> Tensor:
-    """Bytes (n, height, width, channels) as centred float32 (n, channels, height, width), channels last in memory.
+    """Bytes (n, height, width, channels) as centred float32 (n, channels, height, width), channels
+    last in memory.
 
     Mid-grey is 0, black −2 and white 2, which gives photographs a spread near 1.
     """
     # Seen with its axes swapped, an array with channels innermost is channels_last already.
-    tensor = torch.from_numpy(np.require(pixels, requirements=("C", "W"))).permute(0, 3, 1, 2).float()
+    tensor = (
+        torch.from_numpy(np.require(pixels, requirements=("C", "W"))).permute(0, 3, 1, 2).float()
+    )
     return tensor.mul_(_SCALE / 255).sub_(_SCALE / 2).contiguous(memory_format=torch.channels_last)
 
 
 def augment(batch: Tensor, generator: torch.Generator, *, flip: bool = True) -> Tensor:
-    """Each image as it might as well have been taken: mirrored, moved by a few pixels, in another light.
+    """Each image as it might as well have been taken: mirrored, moved by a few pixels, in another
+    light.
 
-    Shifts are up to a sixteenth of the side, 4 pixels at most; the edge is repeated where the image ends.
+    Shifts are up to a sixteenth of the side, 4 pixels at most; the edge is repeated where the image
+    ends.
 
     Args:
         batch: (n, channels, height, width), centred.
@@ -55,17 +64,21 @@ def augment(batch: Tensor, generator: torch.Generator, *, flip: bool = True) -> 
         flip: whether to mirror half of the images; not where left and right mean something.
     """
     n, _, height, width = batch.shape
-    down, across = _moved(n, height, generator), _moved(n, width, generator)
+    down = _moved(n, height, generator)
+    across = _moved(n, width, generator)
     if flip:
         mirrored = torch.rand(n, generator=generator) < 0.5
         across = torch.where(mirrored[:, None], across.flip(1), across)
-    moved = batch.permute(0, 2, 3, 1)[torch.arange(n)[:, None, None], down[:, :, None], across[:, None, :]]
+    moved = batch.permute(0, 2, 3, 1)[
+        torch.arange(n)[:, None, None], down[:, :, None], across[:, None, :]
+    ]
     contrast, light = (_JITTER * (2 * torch.rand(2, n, 1, 1, 1, generator=generator) - 1)).unbind()
     return moved.permute(0, 3, 1, 2).mul_(1 + contrast).add_(_SCALE / 2 * light)
 
 
 def erase(batch: Tensor, generator: torch.Generator) -> Tensor:
-    """Cover a rectangle of four images in five with mid-grey, 20–80 % high and 20–100 % wide, so that all parts count.
+    """Cover a rectangle of four images in five with mid-grey, 20–80 % high and 20–100 % wide, so
+    that all parts count.
 
     Args:
         batch: (n, channels, height, width), centred.
@@ -81,7 +94,9 @@ def erase(batch: Tensor, generator: torch.Generator) -> Tensor:
 
 @contextmanager
 def fast() -> Iterator[None]:
-    """Compute in bfloat16 where the processor can; as usual elsewhere. For training: answers stay in float32."""
+    """Compute in bfloat16 where the processor can; as usual elsewhere. For training: answers stay
+    in float32.
+    """
     device = device_in_use().type
     if device == "cuda":
         able = torch.cuda.is_bf16_supported()
@@ -93,14 +108,16 @@ def fast() -> Iterator[None]:
 
 
 def paper_cnn(height: int, width: int, channels: int, classes: int) -> nn.Sequential:
-    """The paper's network (paper, App. B.1 and App. B.2): convolutions, layers of 384 and 192, a readout.
+    """The paper's network (paper, App. B.1 and App. B.2): convolutions, layers of 384 and 192, a
+    readout.
 
-    Three convolutions (5·5·64, 5·5·64, 3·3·128), as the paper has for GENKI-4K; five for images of more than 100
-    pixels, as for CelebA. There the paper prints the kernels (3, 3, 128, 128), (3, 3, 128, 128), (3, 3, 64, 128) after
-    one that ends with 64 channels, which cannot follow it in that order: the last is put first, where 64 channels
-    become 128. It flattens "the third" of the five: taken to be the last, as it says for the network of three. Pooling
-    and padding are not stated; after each convolution, which keeps the size, stands a 2 × 2 maximum, as in the tutorial
-    network this one is taken from.
+    Three convolutions (5·5·64, 5·5·64, 3·3·128), as the paper has for GENKI-4K; five for images of
+    more than 100 pixels, as for CelebA. There the paper prints the kernels (3, 3, 128, 128), (3, 3,
+    128, 128), (3, 3, 64, 128) after one that ends with 64 channels, which cannot follow it in that
+    order: the last is put first, where 64 channels become 128. It flattens "the third" of the five:
+    taken to be the last, as it says for the network of three. Pooling and padding are not stated;
+    after each convolution, which keeps the size, stands a 2 × 2 maximum, as in the tutorial network
+    this one is taken from.
 
     Args:
         height: of the images, at least 8, and of more than 100 pixels at least 32.
@@ -117,16 +134,23 @@ def paper_cnn(height: int, width: int, channels: int, classes: int) -> nn.Sequen
     for size, before, after in kernels:
         layers += [nn.Conv2d(before, after, size, padding=size // 2), nn.ReLU(), nn.MaxPool2d(2)]
     wide = (height >> len(kernels)) * (width >> len(kernels)) * 128
-    layers += [nn.Flatten(), nn.Linear(wide, 384), nn.ReLU(), nn.Linear(384, 192), nn.ReLU(), nn.Linear(192, classes)]
+    layers += [
+        nn.Flatten(),
+        nn.Linear(wide, 384),
+        nn.ReLU(),
+        nn.Linear(384, 192),
+        nn.ReLU(),
+        nn.Linear(192, classes),
+    ]
     return nn.Sequential(*layers).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
 
 def small_cnn(channels: int, classes: int, *, dropout: float = 0.3) -> nn.Module:
     """A small residual network with batch normalisation, for images of any size from 8 pixels.
 
-    Four levels of 16, 32, 64 and 128 channels, each at half the resolution of the one before; a 4 × 4 map of the last
-    goes to the readout, so that it knows where things are. Images of more than 128 pixels are averaged down by a
-    whole factor first, those below 32 enlarged by one.
+    Four levels of 16, 32, 64 and 128 channels, each at half the resolution of the one before; a 4 ×
+    4 map of the last goes to the readout, so that it knows where things are. Images of more than
+    128 pixels are averaged down by a whole factor first, those below 32 enlarged by one.
 
     Args:
         channels: of the input.
@@ -153,16 +177,21 @@ class _Fit(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(n, channels, height, width), each side multiplied or divided by one whole number."""
-        small, large = min(x.shape[2:]), max(x.shape[2:])
+        small = min(x.shape[2:])
+        large = max(x.shape[2:])
         if large > _FINEST:
             return nn.functional.avg_pool2d(x, -(-large // _FINEST), ceil_mode=True)
         if small < _COARSEST:
-            return nn.functional.interpolate(x, scale_factor=float(-(-_COARSEST // small)), mode="bilinear")
+            return nn.functional.interpolate(
+                x, scale_factor=float(-(-_COARSEST // small)), mode="bilinear"
+            )
         return x
 
 
 class _MapPool(nn.AdaptiveAvgPool2d):
-    """Averages to a map of a given side; on mps, which pools only what the side divides, the rest on the CPU."""
+    """Averages to a map of a given side; on mps, which pools only what the side divides, the rest
+    on the CPU.
+    """
 
     def forward(self, x: Tensor) -> Tensor:
         """(n, channels, h, w) → (n, channels, side, side)."""
@@ -176,7 +205,8 @@ class _Level(nn.Module):
 
     def __init__(self, before: int, after: int) -> None:
         super().__init__()
-        self.down, self.same = _convolution(before, after, stride=2), _convolution(after, after)
+        self.down = _convolution(before, after, stride=2)
+        self.same = _convolution(after, after)
 
     def forward(self, x: Tensor) -> Tensor:
         """(n, before, h, w) → (n, after, h / 2, w / 2)."""
@@ -185,7 +215,9 @@ class _Level(nn.Module):
 
 
 def _convolution(before: int, after: int, *, stride: int = 1) -> nn.Sequential:
-    return nn.Sequential(nn.Conv2d(before, after, 3, stride=stride, padding=1, bias=False), nn.BatchNorm2d(after))
+    return nn.Sequential(
+        nn.Conv2d(before, after, 3, stride=stride, padding=1, bias=False), nn.BatchNorm2d(after)
+    )
 
 
 def _moved(n: int, side: int, generator: torch.Generator) -> Tensor:
@@ -196,7 +228,9 @@ def _moved(n: int, side: int, generator: torch.Generator) -> Tensor:
 
 
 def _stretch(side: int, share: Tensor, at: Tensor) -> Tensor:
-    """(n, side) true on a stretch of a share of the side; at 0 it has just not begun, at 1 it has just ended."""
+    """(n, side) true on a stretch of a share of the side; at 0 it has just not begun, at 1 it has
+    just ended.
+    """
     length = share * side
     start = at * (side + length) - length
     place = torch.arange(side)
@@ -209,29 +243,36 @@ _AT_ONCE = 64  # images a network sees at once where many masks are asked about
 
 def pixels_seen(seen: Tensor, grid: Grid) -> Tensor:
     """A mask of patches (n, m) as one of pixels, (n, 1, height, width)."""
-    cells = seen.view(-1, 1, grid.down, grid.across).repeat_interleave(grid.patch, 2)[:, :, : grid.height]
+    cells = seen.view(-1, 1, grid.down, grid.across).repeat_interleave(grid.patch, 2)[
+        :, :, : grid.height
+    ]
     return cells.repeat_interleave(grid.patch, 3)[..., : grid.width]
 
 
 def masked_input(x: Tensor, seen: Tensor, grid: Grid) -> Tensor:
-    """Images (n, channels, height, width) with unseen patches at 0, mid-grey, and the mask as one more channel."""
+    """Images (n, channels, height, width) with unseen patches at 0, mid-grey, and the mask as one
+    more channel.
+    """
     shown = pixels_seen(seen, grid).to(x.dtype)
     # Centred on 0 like the pixels, and as wide: 1 where seen, −1 where not.
-    return torch.cat([x * shown, 2 * shown - 1], dim=1).contiguous(memory_format=torch.channels_last)
+    return torch.cat([x * shown, 2 * shown - 1], dim=1).contiguous(
+        memory_format=torch.channels_last
+    )
 
 
 class ImageCritic(Critic):
     """A fitted critic of images.
 
-    Whole images and prefixes are answered by the causal networks, so that prefixes end in the whole; all other subsets
-    by the any-mask networks.
+    Whole images and prefixes are answered by the causal networks, so that prefixes end in the
+    whole; all other subsets by the any-mask networks.
 
     Attributes:
         grid: size of the images and of their patches.
         classes: |S|.
         causal: the causal networks.
         masked: the any-mask networks, with one input channel more than the image has.
-        belief: what the scores of the causal and of the any-mask networks are multiplied by, from held-out images.
+        belief: what the scores of the causal and of the any-mask networks are multiplied by, from
+            held-out images.
     """
 
     kind: ClassVar[str] = "image"
@@ -244,8 +285,11 @@ class ImageCritic(Critic):
         masked: Sequence[nn.Module],
         belief: tuple[float, float] = (1.0, 1.0),
     ) -> None:
-        self.grid, self.classes, self.belief = grid, classes, belief
-        self.causal, self.masked = [net.eval() for net in causal], [net.eval() for net in masked]
+        self.grid = grid
+        self.classes = classes
+        self.belief = belief
+        self.causal = [net.eval() for net in causal]
+        self.masked = [net.eval() for net in masked]
 
     def scores(self, x: Pixels, seen: Bools | None = None) -> Array:
         """Scores (n, |S|) of images (n, height, width, channels); `seen` is (n, m)."""
@@ -254,7 +298,8 @@ class ImageCritic(Critic):
         length = seen.sum(axis=1)
         prefix = ((np.arange(len(self.grid)) < length[:, None]) == seen).all(axis=1)
         result = np.zeros((len(x), self.classes), dtype=np.float32)
-        first, other = np.flatnonzero(prefix), np.flatnonzero(~prefix)
+        first = np.flatnonzero(prefix)
+        other = np.flatnonzero(~prefix)
         if len(first):
             ends, place = np.unique(length[first], return_inverse=True)
             # Nothing seen is a prefix, too; its score is exactly 0.
@@ -266,19 +311,25 @@ class ImageCritic(Critic):
 
     @torch.no_grad()
     def masked_scores(self, x: Pixels, seen: Bools) -> Array:
-        """Scores (n, |S|) by the any-mask networks alone, whatever the mask (n, m); 0 where nothing is seen."""
+        """Scores (n, |S|) by the any-mask networks alone, whatever the mask (n, m); 0 where nothing
+        is seen.
+        """
         inputs = masked_input(to_input(x), torch.from_numpy(seen), self.grid)
         scores = torch.stack([net(inputs) for net in self.masked]).mean(dim=0) * self.belief[1]
         return np.asarray(scores.numpy() * seen.any(axis=1, keepdims=True))
 
     def prefix_scores(self, x: Pixels, order: Ints | None = None) -> Array:
-        """Scores (n, m + 1, |S|): row by row in one pass; along another `order` (m,) one by one, by any-mask nets."""
+        """Scores (n, m + 1, |S|): row by row in one pass; along another `order` (m,) one by one, by
+        any-mask nets.
+        """
         if order is None:
             return np.pad(self._causal(x, None), ((0, 0), (1, 0), (0, 0)))
         return self.walk(x, [patch[None] for patch in order])
 
     def walk(self, x: Pixels, players: Sequence[Ints]) -> Array:
-        """Scores (n, k + 1, |S|) while k players, each given by its patches, are shown one after the other."""
+        """Scores (n, k + 1, |S|) while k players, each given by its patches, are shown one after
+        the other.
+        """
         shown = np.zeros((len(players) + 1, len(self.grid)), dtype=bool)
         for step, patches in enumerate(players):
             shown[step + 1] = shown[step]
@@ -286,12 +337,17 @@ class ImageCritic(Critic):
         parts = []
         for image in x:
             blocks = [shown[k : k + _AT_ONCE] for k in range(0, len(shown), _AT_ONCE)]
-            answers = [self.masked_scores(np.broadcast_to(image, (len(b), *image.shape)), b) for b in blocks]
+            answers = [
+                self.masked_scores(np.broadcast_to(image, (len(b), *image.shape)), b)
+                for b in blocks
+            ]
             parts.append(np.concatenate(answers))
         return np.stack(parts)
 
     def player_scores(self, x: Pixels, order: Ints) -> Array:
-        """Scores (n, k + 1, |S|) while the patches of k blocks are shown one block after the other."""
+        """Scores (n, k + 1, |S|) while the patches of k blocks are shown one block after the
+        other.
+        """
         block = self.players(len(self.grid))
         return self.walk(x, [np.flatnonzero(block == k) for k in order])
 
@@ -300,12 +356,18 @@ class ImageCritic(Critic):
         grid = self.grid
         rows = np.arange(grid.down) * min(_BLOCKS, grid.down) // grid.down
         columns = np.arange(grid.across) * min(_BLOCKS, grid.across) // grid.across
-        return np.asarray((rows[:, None] * min(_BLOCKS, grid.across) + columns).ravel(), dtype=np.intp)
+        return np.asarray(
+            (rows[:, None] * min(_BLOCKS, grid.across) + columns).ravel(), dtype=np.intp
+        )
 
     @torch.no_grad()
     def _causal(self, x: Pixels, at: Tensor | None) -> Array:
         inputs = to_input(x)
-        return np.asarray((torch.stack([net(inputs, at) for net in self.causal]).mean(dim=0) * self.belief[0]).numpy())
+        return np.asarray(
+            (
+                torch.stack([net(inputs, at) for net in self.causal]).mean(dim=0) * self.belief[0]
+            ).numpy()
+        )
 
     def settings(self) -> dict[str, Any]:
         """The grid, the classes, how many networks of each kind, and how far they are believed."""
@@ -324,7 +386,8 @@ class ImageCritic(Critic):
     @classmethod
     def from_saved(cls, settings: dict[str, Any], tensors: dict[str, Array]) -> ImageCritic:
         """Rebuild it."""
-        grid, classes = Grid(**settings["grid"]), int(settings["classes"])
+        grid = Grid(**settings["grid"])
+        classes = int(settings["classes"])
         causal = [CausalNet(grid, classes) for _ in range(settings["causal"])]
         masked = [small_cnn(grid.channels + 1, classes) for _ in range(settings["masked"])]
         restore("causal", causal, tensors)
@@ -336,7 +399,11 @@ class ImageCritic(Critic):
 def saved(kind: str, nets: Sequence[nn.Module]) -> dict[str, Array]:
     """The weights of some networks, by kind, number and name."""
     states = (net.state_dict() for net in nets)
-    return {f"{kind}.{k}.{name}": value.numpy() for k, state in enumerate(states) for name, value in state.items()}
+    return {
+        f"{kind}.{k}.{name}": value.numpy()
+        for k, state in enumerate(states)
+        for name, value in state.items()
+    }
 
 
 def restore(kind: str, nets: Sequence[nn.Module], tensors: dict[str, Array]) -> None:

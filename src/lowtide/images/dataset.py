@@ -20,7 +20,7 @@ from lowtide.images.archive import NO_LABELS, open_npz
 from lowtide.images.encoder import Chosen, Grid, Images, as_images
 from lowtide.images.files import Header, Size, UnusableError, look, quiet, spread
 from lowtide.images.folder import FileImages, ImageFolder, Skipped, cached
-from lowtide.images.layouts import list_folder, take_rows
+from lowtide.images.layouts import Listing, list_folder, take_rows
 from lowtide.images.mechanism import FixedPatches
 from lowtide.images.names import files_tell, names_tell, pair
 from lowtide.images.options import ImageOptions, check_pixels
@@ -46,23 +46,29 @@ def open_images(
     strict: bool = False,
     grey: bool = False,
     thorough: bool = False,
+    listing: Listing | None = None,
     progress: bool | None = None,
 ) -> ImageFolder:
     """Open images by their headers; no more than one batch of them is ever decoded.
 
-    Recognised are a folder per class (the column `label`), Hugging Face's ImageFolder (`metadata.csv`, `.jsonl` or
-    `.parquet` with `file_name`), GENKI-4K and CelebA as they come, a folder of images without labels, and `.npz` files
-    with an array `images` or `X`: bytes, or floats in [0, 1] of which 1 becomes 255.
+    Recognised are a folder per class (the column `label`), Hugging Face's ImageFolder
+    (`metadata.csv`, `.jsonl` or `.parquet` with `file_name`), a folder of images without labels,
+    and `.npz` files with an array `images` or `X`: bytes, or floats in [0, 1] of which 1 becomes
+    255.
 
-    A file that is not an image, is cut short, has no label or is not there is skipped. Damage in the middle of a
-    file shows only when it is decoded: reading it is then an error, unless `thorough` has found it before.
+    A file that is not an image, is cut short, has no label or is not there is skipped. Damage in
+    the middle of a file shows only when it is decoded: reading it is then an error, unless
+    `thorough` has found it before.
 
     Args:
         path: the folder, or an `.npz` file.
-        resize: width and height to bring all images to, with antialiasing; needed where they differ in size.
+        resize: width and height to bring all images to, with antialiasing; needed where they differ
+            in size.
         strict: refuse what would be skipped.
         grey: make grey of colours. Images that are all grey have one channel anyway.
         thorough: decode every file once.
+        listing: the images of the folder and their labels, where you know these and the folder does
+            not say them.
         progress: whether to draw a progress bar; by default only on a terminal.
     """
     place = as_place(path)
@@ -74,9 +80,14 @@ def open_images(
         return _open_archive(existing(place), resize=resize, strict=strict, grey=grey)
     if not place.is_dir():
         raise LowtideError(f"{place} is not a folder of images or an .npz file; check the path")
-    listing = list_folder(place)
+    listing = list_folder(place) if listing is None else listing
     look_at = partial(_look, place, thorough=thorough, resized=resize is not None)
-    headers = _look_at(look_at, listing.names, spread_out=thorough or isinstance(place, RemotePath), progress=progress)
+    headers = _look_at(
+        look_at,
+        listing.names,
+        spread_out=thorough or isinstance(place, RemotePath),
+        progress=progress,
+    )
     bad: dict[str, list[str]] = {}
     for name, header in zip(listing.names, headers, strict=True):
         if isinstance(header, str):
@@ -85,9 +96,13 @@ def open_images(
     for reason, some in bad.items():
         reasons[reason] = (*reasons.get(reason, ()), *some)
     skipped = _refuse_if(strict, Skipped(reasons), place)
-    kept = np.array([row for row, header in enumerate(headers) if isinstance(header, Header)], np.intp)
+    kept = np.array(
+        [row for row, header in enumerate(headers) if isinstance(header, Header)], np.intp
+    )
     if not len(kept):
-        raise LowtideError(f"{place} has no image that can be used; {skipped or 'the labels name none'}")
+        raise LowtideError(
+            f"{place} has no image that can be used; {skipped or 'the labels name none'}"
+        )
     good = [header for header in headers if isinstance(header, Header)]
     width, height = resize or _one_size(good, place)
     check_pixels(width, height, len(good))
@@ -96,7 +111,9 @@ def open_images(
     labels = take_rows(listing.labels, kept)
     source = FileImages(place, names, shape, resize is not None, tuple(good))
     rows = np.arange(len(names))
-    return ImageFolder(place, listing.layout, names, labels, skipped, source, rows, listing.folder, listing.label_file)
+    return ImageFolder(
+        place, listing.layout, names, labels, skipped, source, rows, listing.label_file
+    )
 
 
 def _open_archive(place: Place, *, resize: Size | None, strict: bool, grey: bool) -> ImageFolder:
@@ -105,12 +122,23 @@ def _open_archive(place: Place, *, resize: Size | None, strict: bool, grey: bool
     rows = np.arange(len(archive.images))
     _refuse_if(strict, skipped, place)
     return ImageFolder(
-        place, "npz", archive.names, archive.labels, skipped, archive.images, rows, label_file=archive.key
+        place,
+        "npz",
+        archive.names,
+        archive.labels,
+        skipped,
+        archive.images,
+        rows,
+        label_file=archive.key,
     )
 
 
 def _look_at(
-    check: Callable[[str], Header | str], names: Sequence[str], *, spread_out: bool, progress: bool | None
+    check: Callable[[str], Header | str],
+    names: Sequence[str],
+    *,
+    spread_out: bool,
+    progress: bool | None,
 ) -> list[Header | str]:
     """The header of every file, or the reason why it has none."""
     found: list[Header | str] = []
@@ -132,7 +160,9 @@ def _look(root: Place, name: str, *, thorough: bool, resized: bool) -> Header | 
 
 def _refuse_if(strict: bool, skipped: Skipped, place: Place) -> Skipped:
     if strict and skipped:
-        raise LowtideError(f"{place}: {skipped}; mend or remove them, or leave out --strict to skip them")
+        raise LowtideError(
+            f"{place}: {skipped}; mend or remove them, or leave out --strict to skip them"
+        )
     return skipped
 
 
@@ -144,8 +174,8 @@ def _one_size(headers: Sequence[Header], place: Place) -> Size:
     more = f" and {len(sizes) - _MOST} more sizes" if len(sizes) > _MOST else ""
     width, height = sizes[0][0]
     raise LowtideError(
-        f"the images of {place} have different sizes: {shown}{more}; look at them in one, with --resize "
-        f"{width}x{height} (resize=({width}, {height})): a release keeps the size of each"
+        f"the images of {place} have different sizes: {shown}{more}; look at them in one, with"
+        f" --resize {width}x{height} (resize=({width}, {height})): a release keeps the size of each"
     )
 
 
@@ -178,12 +208,19 @@ def are_image_files(source: Any) -> bool:
     return path.is_dir() and path.suffix.lower() not in FORMATS and not holds_tables(path)
 
 
-def open_dataset(source: Any, secret: Any, options: ImageOptions, *, progress: bool | None) -> Dataset:
+def open_dataset(
+    source: Any, secret: Any, options: ImageOptions, *, progress: bool | None
+) -> Dataset:
     """Open images from a folder, an `.npz` file or an array, and find the secret."""
     if not is_place(source):
         return _open_array(source, secret)
     folder = open_images(
-        source, resize=options.size, grey=options.grey, strict=options.complete, thorough=True, progress=progress
+        source,
+        resize=options.size,
+        grey=options.grey,
+        strict=options.complete,
+        thorough=True,
+        progress=progress,
     )
     for text in folder.describe():
         note(text)
@@ -202,20 +239,43 @@ def open_dataset(source: Any, secret: Any, options: ImageOptions, *, progress: b
     copies = near_copies(beside, read_classes(labels)[1])
     for name in copies:
         note(copy_note(name, secret))
-    alignment, frames = (None, None) if options.align is None else Alignment.of(folder, options.align)
+    alignment, frames = (
+        (None, None) if options.align is None else Alignment.of(folder, options.align)
+    )
     pixels = cached(aligned(folder, frames), progress=progress)
     found = ImageSource(folder, copies, alignment)
     unjudged = tuple(beside.column_names)
-    return Dataset("images", as_place(source).name, pixels, secret, labels, known, source=found, unjudged=unjudged)
+    return Dataset(
+        "images",
+        as_place(source).name,
+        pixels,
+        secret,
+        labels,
+        known,
+        source=found,
+        unjudged=unjudged,
+    )
 
 
 def _open_array(x: Any, secret: Any) -> Dataset:
     if isinstance(secret, str):
-        raise LowtideError(f"an array of images has no column {secret!r}; give the values of the secret, one per image")
-    images, labels = as_images(x), np.asarray(secret)
+        raise LowtideError(
+            f"an array of images has no column {secret!r}; give the values of the secret, one per"
+            " image"
+        )
+    images = as_images(x)
+    labels = np.asarray(secret)
     check_pixels(images.shape[1], images.shape[0], len(images))
     check_rows("the secret", labels.shape, len(images), "images", flat=True)
-    return Dataset("images", "images", images, "secret", labels, np.ones(len(labels), bool), source=ImageSource())
+    return Dataset(
+        "images",
+        "images",
+        images,
+        "secret",
+        labels,
+        np.ones(len(labels), bool),
+        source=ImageSource(),
+    )
 
 
 def note_names(names: Sequence[str], labels: Any) -> None:
@@ -227,7 +287,8 @@ def note_names(names: Sequence[str], labels: Any) -> None:
 
 def view_plan(plan: Plan) -> PlanView:
     """The plan as a map of letters, and its trade-off curve."""
-    policy, grid = plan.hider.policy, plan.hider.mechanism.grid
+    policy = plan.hider.policy
+    grid = plan.hider.mechanism.grid
     private = "it names the secret"
     if isinstance(policy, RedrawRegion):
         return _view_redraw(plan, policy, private)
@@ -237,26 +298,37 @@ def view_plan(plan: Plan) -> PlanView:
     table = TextTable(
         "The trade-off curve: pixels kept, and what logistic regression on edges still reads",
         ("pixels kept", "bits", "accuracy"),
-        tuple((f"{p.kept:.0%}", str(p.reading.leakage.bits), str(p.reading.accuracy)) for p in policy.curve[::every]),
+        tuple(
+            (f"{p.kept:.0%}", str(p.reading.leakage.bits), str(p.reading.accuracy))
+            for p in policy.curve[::every]
+        ),
     )
     lines = _letters(policy.hidden, grid)
     lines.append(
-        f"hidden (##): {int(policy.hidden.sum())} of {len(grid)} patches; {policy.kept:.1%} of the pixels stay"
+        f"hidden (##): {int(policy.hidden.sum())} of {len(grid)} patches; {policy.kept:.1%} of the"
+        " pixels stay"
     )
     curve = [
-        {"kept": p.kept, "nats": p.reading.leakage.value, "accuracy": p.reading.accuracy.value} for p in policy.curve
+        {"kept": p.kept, "nats": p.reading.leakage.value, "accuracy": p.reading.accuracy.value}
+        for p in policy.curve
     ]
-    return PlanView((table,), tuple(lines), {"curve": curve, "labels": plan.layout["kept"]}, private)
+    return PlanView(
+        (table,), tuple(lines), {"curve": curve, "labels": plan.layout["kept"]}, private
+    )
 
 
 def _view_redraw(plan: Plan, policy: RedrawRegion, private: str) -> PlanView:
     """The region that is kept or replaced, and in how many images."""
-    grid, card = policy.grid, plan.card
+    grid = policy.grid
+    card = plan.card
     changed = max(feature.hidden for feature in card.features)
     lines = [
         *_letters(policy.region.patches(grid), grid),
         f"kept or drawn anew as one region (##): {policy.region.share:.1%} of the pixels",
-        f"{1 - changed:.1%} of the images are as they were, and {1 - card.changed:.1%} of all pixels",
+        (
+            f"{1 - changed:.1%} of the images are as they were, and {1 - card.changed:.1%} of all"
+            " pixels"
+        ),
     ]
     plain = {
         "curve": [],
@@ -271,48 +343,87 @@ def _view_redraw(plan: Plan, policy: RedrawRegion, private: str) -> PlanView:
 def _letters(marked: Bools, grid: Grid) -> list[str]:
     """Patches (m,) as a map of letters; nothing where a row has too many."""
     cells = marked.reshape(grid.down, grid.across)
-    return ["".join("##" if cell else "··" for cell in row) for row in cells] if grid.across <= _WIDEST else []
+    return (
+        ["".join("##" if cell else "··" for cell in row) for row in cells]
+        if grid.across <= _WIDEST
+        else []
+    )
 
 
 def check_layout(plan: Plan) -> None:
-    """Refuse a layout that does not say how images are brought to their size, or that would release the secret."""
+    """Refuse a layout that does not say how images are brought to their size, or that would release
+    the secret.
+    """
     resize, grey, kept = (plan.layout[name] for name in ("resize", "grey", "kept"))
-    if not isinstance(kept, list) or not all(isinstance(name, str) for name in kept) or plan.secret in kept:
-        raise LowtideError("the layout of a plan of images must list the labels that are kept, without the secret")
+    if (
+        not isinstance(kept, list)
+        or not all(isinstance(name, str) for name in kept)
+        or plan.secret in kept
+    ):
+        raise LowtideError(
+            "the layout of a plan of images must list the labels that are kept, without the secret"
+        )
     if plan.layout.get("align") is not None:
         Alignment.from_config(plan.layout["align"])
-    sizes = resize is None or (len(resize) == 2 and all(isinstance(side, int) and side > 0 for side in resize))
+    sizes = resize is None or (
+        len(resize) == 2 and all(isinstance(side, int) and side > 0 for side in resize)
+    )
     if not sizes or not isinstance(grey, bool):
-        raise LowtideError("the layout of a plan of images must say their size, and whether they are grey")
+        raise LowtideError(
+            "the layout of a plan of images must say their size, and whether they are grey"
+        )
 
 
 def match_images(
-    release: Any, reference: Any, secret: Any, options: ImageOptions, *, utility: Any, progress: bool | None
+    release: Any,
+    reference: Any,
+    secret: Any,
+    options: ImageOptions,
+    *,
+    utility: Any,
+    progress: bool | None,
 ) -> Matched:
-    """Released images and those they were made from, matched by name, in the order of the reference."""
+    """Released images and those they were made from, matched by name, in the order of the
+    reference.
+    """
     if not is_place(release):
         data = _open_array(release if reference is None else reference, secret)
-        return Matched(data, as_images(release), None if reference is None else data.samples, utility)
+        return Matched(
+            data, as_images(release), None if reference is None else data.samples, utility
+        )
     options = _as_planned(as_place(release), options)
     data = open_dataset(reference, secret, options, progress=progress)
     found = open_images(release, resize=options.size, grey=options.grey, progress=progress)
     if data.secret in found.columns:
         raise LowtideError(
-            f"the release still holds the secret {data.secret!r}: nothing is hidden; release it with `lowtide release`"
+            f"the release still holds the secret {data.secret!r}: nothing is hidden; release it"
+            " with `lowtide release`"
         )
     folder = data.source.folder
     rows, places = pair(found, folder, mapping=options.mapping)
     if len(rows) < len(found):
-        note(f"{len(found) - len(rows)} released images have no counterpart with a secret, and are left out")
+        note(
+            f"{len(found) - len(rows)} released images have no counterpart with a secret, and are"
+            " left out"
+        )
     found = found.take(rows)
     if found.shape != folder.shape:
-        raise LowtideError(f"released images are {_size(found)}, those of the reference {_size(folder)}; give --resize")
+        raise LowtideError(
+            f"released images are {_size(found)}, those of the reference {_size(folder)}; give"
+            " --resize"
+        )
     note_names(found.names, data.labels[places])
     order = np.argsort(places, kind="stable")
     kept = places[order]
     clean = Chosen(data.samples, kept)
     matched = Dataset(
-        "images", data.name, clean, data.secret, data.labels[kept], data.known, source=ImageSource(folder.take(kept))
+        "images",
+        data.name,
+        clean,
+        data.secret,
+        data.labels[kept],
+        data.known,
+        source=ImageSource(folder.take(kept)),
     )
     values = None if utility is None else folder.take(kept).column(utility)
     found = found.take(order)
@@ -322,7 +433,9 @@ def match_images(
 
 
 def _as_planned(release: Place, options: ImageOptions) -> ImageOptions:
-    """With the size in which the plan looked at the images, as the card beside a release says, unless one is given."""
+    """With the size in which the plan looked at the images, as the card beside a release says,
+    unless one is given.
+    """
     path = None if isinstance(release, RemotePath) else card_paths(release)["card.json"]
     if options.resize is not None or path is None or not path.is_file():
         return options
@@ -335,8 +448,8 @@ def _refuse_copies(release: ImageFolder, data: Dataset) -> None:
     copies = near_copies(release.beside, read_classes(data.labels)[1])
     if copies:
         raise LowtideError(
-            f"{', '.join(copies)} of the release tells {data.secret!r} of nearly every image: nothing is hidden; "
-            "release it with `lowtide release`"
+            f"{', '.join(copies)} of the release tells {data.secret!r} of nearly every image:"
+            " nothing is hidden; release it with `lowtide release`"
         )
 
 

@@ -1,4 +1,6 @@
-"""Images as data: many of one size, in memory or read from disk when asked for, and the grid of their patches."""
+"""Images as data: many of one size, in memory or read from disk when asked for, and the grid of
+their patches.
+"""
 
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -42,9 +44,15 @@ class Stack:
 
     def __post_init__(self) -> None:
         pixels = self.pixels
-        if pixels.ndim != 4 or pixels.dtype != np.uint8 or pixels.shape[3] not in (1, 3) or 0 in pixels.shape[1:]:
+        if (
+            pixels.ndim != 4
+            or pixels.dtype != np.uint8
+            or pixels.shape[3] not in (1, 3)
+            or 0 in pixels.shape[1:]
+        ):
             raise LowtideError(
-                f"images must be bytes (uint8) of shape (n, height, width, 1 or 3), got {pixels.dtype} {pixels.shape}"
+                "images must be bytes (uint8) of shape (n, height, width, 1 or 3), got"
+                f" {pixels.dtype} {pixels.shape}"
             )
 
     @property
@@ -87,7 +95,9 @@ class Chosen:
 
 
 def as_images(images: Any) -> Images:
-    """What was given as images: `Images`, or an array of bytes (n, height, width) or (n, height, width, channels)."""
+    """What was given as images: `Images`, or an array of bytes (n, height, width) or (n, height,
+    width, channels).
+    """
     if isinstance(images, Images) and not isinstance(images, np.ndarray):
         return images
     array = images if isinstance(images, np.ndarray) else np.asarray(images)
@@ -96,7 +106,8 @@ def as_images(images: Any) -> Images:
 
 @dataclass(frozen=True)
 class Grid:
-    """Patches of patch × patch pixels, row by row from the upper left; those at the edges may be smaller.
+    """Patches of patch × patch pixels, row by row from the upper left; those at the edges may be
+    smaller.
 
     Attributes:
         height: of the image, in pixels.
@@ -116,8 +127,8 @@ class Grid:
         count("patch", self.patch, 1)
         if self.patch > max(self.height, self.width):
             raise LowtideError(
-                f"a patch of {self.patch} pixels is larger than the image ({self.width}×{self.height}); "
-                f"give at most {max(self.height, self.width)}"
+                f"a patch of {self.patch} pixels is larger than the image"
+                f" ({self.width}×{self.height}); give at most {max(self.height, self.width)}"
             )
 
     @property
@@ -147,7 +158,9 @@ class Grid:
         """Give every pixel the value of its patch: (…, m) → (…, height, width)."""
         array = np.asarray(values)
         if array.shape[-1:] != (len(self),):
-            raise LowtideError(f"the grid has {len(self)} patches; got values of shape {array.shape}")
+            raise LowtideError(
+                f"the grid has {len(self)} patches; got values of shape {array.shape}"
+            )
         cells = array.reshape(*array.shape[:-1], self.down, self.across)
         tall = np.repeat(cells, self.patch, axis=-2)[..., : self.height, :]
         return np.repeat(tall, self.patch, axis=-1)[..., : self.width]
@@ -219,14 +232,16 @@ class ImageEncoder:
         if tuple(images.shape) != (grid.height, grid.width, grid.channels):
             height, width, channels = images.shape
             raise LowtideError(
-                f"fitted on images of {grid.width}×{grid.height} pixels and {grid.channels} channel(s), "
-                f"got {width}×{height} and {channels}; resize them first"
+                f"fitted on images of {grid.width}×{grid.height} pixels and {grid.channels}"
+                f" channel(s), got {width}×{height} and {channels}; resize them first"
             )
         return ImageRows(images)
 
 
 def are_images(x: Any) -> bool:
-    """Whether `x` is images rather than a table: `Images`, or an array of bytes with three or four axes."""
+    """Whether `x` is images rather than a table: `Images`, or an array of bytes with three or four
+    axes.
+    """
     if isinstance(x, np.ndarray):
         return x.dtype == np.uint8 and x.ndim in (3, 4)
     return isinstance(x, Images)

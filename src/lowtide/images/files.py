@@ -1,10 +1,11 @@
 """One image file: its header, its pixels, and pixels as the bytes of a new file.
 
-Pixels are 8 bits deep, upright and opaque. EXIF rotation is applied, transparency is laid over white, of 16 bits the
-upper eight are kept, palettes and CMYK become RGB, of an animation the first frame is shown. Colour profiles are not
-applied.
+Pixels are 8 bits deep, upright and opaque. EXIF rotation is applied, transparency is laid over
+white, of 16 bits the upper eight are kept, palettes and CMYK become RGB, of an animation the first
+frame is shown. Colour profiles are not applied.
 
-What is encoded is pixels and nothing else: no EXIF, place, thumbnail, comment or profile of any source.
+What is encoded is pixels and nothing else: no EXIF, place, thumbnail, comment or profile of any
+source.
 """
 
 import contextlib
@@ -60,7 +61,9 @@ _ORIENTATION = 0x0112
 _TAIL = 1024  # bytes in which a whole JPEG ends
 _WORKERS = min(8, os.cpu_count() or 1)
 _FEWEST = 4  # files from which threads are worth it
-_AT_ONCE = 16  # small files that a thread does in one go: waking others takes as long as one of them
+_AT_ONCE = (
+    16  # small files that a thread does in one go: waking others takes as long as one of them
+)
 _SHARES = 4  # goes of each thread, so that none waits long for the last
 
 NOT_AN_IMAGE = "not a JPEG, PNG, WebP, BMP or TIFF image"
@@ -94,7 +97,8 @@ class Header:
     Attributes:
         size: width and height, after rotation.
         grey: whether it has no colours.
-        coding: how a JPEG file is encoded; `None` for other formats, and where it cannot be had again.
+        coding: how a JPEG file is encoded; `None` for other formats, and where it cannot be had
+            again.
     """
 
     size: Size
@@ -108,7 +112,9 @@ def is_image(name: str) -> bool:
 
 
 def suffix_of(name: str) -> str:
-    """How a name ends, in small letters, such as `.png`; quicker than a path, of which folders hold very many."""
+    """How a name ends, in small letters, such as `.png`; quicker than a path, of which folders hold
+    very many.
+    """
     return os.path.splitext(name)[1].lower()  # noqa: PTH122 - see above
 
 
@@ -120,15 +126,19 @@ def holds(files: Iterable[str], folder: str) -> bool:
 def look(path: Place, *, thorough: bool = False, resized: bool = False) -> Header:
     """Read the header of a file and see whether its end is there.
 
-    Where the end is not where it should be, or the format does not mark it, the pixels are decoded to be sure.
+    Where the end is not where it should be, or the format does not mark it, the pixels are decoded
+    to be sure.
 
     Args:
         path: the file.
         thorough: decode in any case; damage in the middle is only found so.
-        resized: whether it will be made smaller; otherwise one that is too large is refused before it is decoded.
+        resized: whether it will be made smaller; otherwise one that is too large is refused before
+            it is decoded.
     """
     with _open(path) as (image, file):
-        grey, size, coding = _is_grey(image), image.size, _coding(image)
+        grey = _is_grey(image)
+        size = image.size
+        coding = _coding(image)
         if not resized:
             check_pixels(*size)
         if thorough or not _ends_well(file, image.format or ""):
@@ -138,7 +148,9 @@ def look(path: Place, *, thorough: bool = False, resized: bool = False) -> Heade
 
 
 def _coding(image: Image.Image) -> Coding | None:
-    """How a JPEG file is encoded; `None` where there is nothing to be had, or nothing that can be written again."""
+    """How a JPEG file is encoded; `None` where there is nothing to be had, or nothing that can be
+    written again.
+    """
     if image.format not in ("JPEG", "MPO"):
         return None
     tables = getattr(image, "quantization", {})
@@ -146,7 +158,8 @@ def _coding(image: Image.Image) -> Coding | None:
     return _shared_coding(tuple(tuple(tables[key]) for key in sorted(tables)), max(sampling, 0))
 
 
-# One object for all files that are alike: what is known of each would else be most of the memory of a release.
+# One object for all files that are alike: what is known of each would else be most of the memory of
+# a release.
 @lru_cache(maxsize=1024)
 def _shared_coding(tables: tuple[tuple[int, ...], ...], subsampling: int) -> Coding | None:
     if not tables or any(len(one) != 64 or not 0 < min(one) <= max(one) <= 255 for one in tables):
@@ -172,7 +185,9 @@ def decode(path: Place, *, channels: int, size: Size | None = None) -> Pixels:
 
 
 def to_pixels(image: Image.Image, *, channels: int, size: Size | None = None) -> Pixels:
-    """An image in grey or RGB as bytes, (height, width, channels), resized where a size is given."""
+    """An image in grey or RGB as bytes, (height, width, channels), resized where a size is
+    given.
+    """
     image = image.convert("L" if channels == 1 else "RGB")
     if size is not None and image.size != size:
         image = image.resize(size, Image.Resampling.BICUBIC)
@@ -185,7 +200,9 @@ def to_image(pixels: Pixels) -> Image.Image:
     return Image.fromarray(np.ascontiguousarray(pixels[..., 0] if pixels.shape[2] == 1 else pixels))
 
 
-def encode(pixels: Pixels, suffix: str, *, quality: int = 95, coding: Coding | None = None) -> bytes:
+def encode(
+    pixels: Pixels, suffix: str, *, quality: int = 95, coding: Coding | None = None
+) -> bytes:
     """The bytes of a file that holds these pixels: exactly, unless it is JPEG.
 
     Args:
@@ -207,16 +224,19 @@ def encode(pixels: Pixels, suffix: str, *, quality: int = 95, coding: Coding | N
         to_image(pixels).save(buffer, form, **options)
     except (OSError, ValueError) as error:
         height, width = pixels.shape[:2]
-        raise LowtideError(f"an image of {width}×{height} does not fit into a {suffix} file; choose PNG") from error
+        raise LowtideError(
+            f"an image of {width}×{height} does not fit into a {suffix} file; choose PNG"
+        ) from error
     return buffer.getvalue()
 
 
 def spread(work: Callable[[Given], Made], items: Iterable[Given]) -> list[Made]:
-    """Do the same with many items on several threads, in order; Pillow lets go of the interpreter while it works.
+    """Do the same with many items on several threads, in order; Pillow lets go of the interpreter
+    while it works.
 
-    All callers share the threads, so that a batch that is read while another is written does not make more of them than
-    there are processors: they would spend more time on waiting for the interpreter than on images. Not to be called by
-    the work itself.
+    All callers share the threads, so that a batch that is read while another is written does not
+    make more of them than there are processors: they would spend more time on waiting for the
+    interpreter than on images. Not to be called by the work itself.
     """
     todo = list(items)
     with quiet():
@@ -224,7 +244,9 @@ def spread(work: Callable[[Given], Made], items: Iterable[Given]) -> list[Made]:
             return [work(item) for item in todo]
         few = max(1, min(_AT_ONCE, len(todo) // (_SHARES * _WORKERS)))
         pieces = [todo[start : start + few] for start in range(0, len(todo), few)]
-        coming = [_pool().submit(lambda some: [work(item) for item in some], piece) for piece in pieces]
+        coming = [
+            _pool().submit(lambda some: [work(item) for item in some], piece) for piece in pieces
+        ]
         try:
             return [made for piece in coming for made in piece.result()]
         finally:  # after an exception, no item is worked on any more
@@ -238,12 +260,16 @@ def _pool() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(_WORKERS, thread_name_prefix="images")
 
 
-os.register_at_fork(after_in_child=_pool.cache_clear)  # a process that is forked has none of the threads
+os.register_at_fork(
+    after_in_child=_pool.cache_clear
+)  # a process that is forked has none of the threads
 
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Without Pillow's warnings about odd metadata, which concern nobody here: metadata is neither used nor copied."""
+    """Without Pillow's warnings about odd metadata, which concern nobody here: metadata is neither
+    used nor copied.
+    """
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", module=r"PIL\.")
         yield
@@ -251,7 +277,9 @@ def quiet() -> Iterator[None]:
 
 @contextmanager
 def _open(path: Place) -> Iterator[tuple[Image.Image, BinaryIO]]:
-    """An image whose pixels are not decoded yet; whatever goes wrong with the file is an `UnusableError`."""
+    """An image whose pixels are not decoded yet; whatever goes wrong with the file is an
+    `UnusableError`.
+    """
     if isinstance(path, Path) and not path.is_file():
         raise UnusableError(UNREADABLE)  # a pipe or a device, which would be waited for
     try:
@@ -295,7 +323,9 @@ def _is_grey(image: Image.Image) -> bool:
 
 
 def _turn(image: Image.Image) -> Image.Transpose | None:
-    """How to put an image upright, as its metadata says; metadata that cannot be read says nothing."""
+    """How to put an image upright, as its metadata says; metadata that cannot be read says
+    nothing.
+    """
     # Pillow turns TIFF itself. Asking a PNG without any for EXIF would decode it.
     if image.format == "TIFF" or not any(key in image.info for key in _ROTATION):
         return None

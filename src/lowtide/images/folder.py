@@ -40,12 +40,14 @@ def cached(
 ) -> Images:
     """Decode images once, for reading them many times.
 
-    They are kept in memory, if they fit; or in a temporary file without a name, if the disk has room: it vanishes with
-    the result, or with the process. Otherwise the images themselves are returned, and decoded at every reading.
+    They are kept in memory, if they fit; or in a temporary file without a name, if the disk has
+    room: it vanishes with the result, or with the process. Otherwise the images themselves are
+    returned, and decoded at every reading.
 
     Args:
         images: n images.
-        limit_bytes: the most that may be kept in memory, counting a byte for each pixel and channel.
+        limit_bytes: the most that may be kept in memory, counting a byte for each pixel and
+            channel.
         folder: where the temporary file goes; by default where the system keeps such files.
         progress: whether to draw a progress bar; by default only on a terminal.
     """
@@ -66,7 +68,8 @@ def cached(
             for _, batch in _batches(images, progress):
                 file.write(batch.tobytes())
             file.flush()
-        except OSError:  # the disk has become full: written, not mapped, so that this is an error and not a crash
+        # The disk has become full: written, not mapped, so that this is an error and not a crash
+        except OSError:
             return images
         return Stack(np.memmap(file, np.uint8, "r", shape=shape))
 
@@ -83,8 +86,6 @@ _MOST = 3  # names in a sentence
 _WORDS: dict[Layout, str] = {
     "classes": "a folder per class",
     "metadata": "a folder with metadata",
-    "genki": "GENKI-4K's layout",
-    "celeba": "CelebA's layout",
     "plain": "a folder without labels",
     "npz": "a NumPy file",
 }
@@ -108,8 +109,12 @@ class Skipped:
         return sum(map(len, self.reasons.values()))
 
     def __str__(self) -> str:
-        """Counts and a few file names, without their folders, which may be classes and so the secret."""
-        return "; ".join(f"{len(names)} {reason} ({_few(names)})" for reason, names in self.reasons.items())
+        """Counts and a few file names, without their folders, which may be classes and so the
+        secret.
+        """
+        return "; ".join(
+            f"{len(names)} {reason} ({_few(names)})" for reason, names in self.reasons.items()
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +126,8 @@ class FileImages:
         names: (n,) paths below it.
         shape: height, width and channels, to which images are brought.
         resized: whether they may have another size on disk.
-        headers: (n,) what is known of each file; without them all are taken to have the size of `shape`.
+        headers: (n,) what is known of each file; without them all are taken to have the size of
+            `shape`.
     """
 
     root: Place
@@ -141,7 +147,8 @@ class FileImages:
     def native(self, index: Ints) -> list[Pixels]:
         """Some images at the sizes that their files have, each (height, width, channels)."""
         return spread(
-            lambda place: self._decode(self.names[place], self.headers[place].size), np.asarray(index, np.intp)
+            lambda place: self._decode(self.names[place], self.headers[place].size),
+            np.asarray(index, np.intp),
         )
 
     def _decode(self, name: str, own: Size | None = None) -> Pixels:
@@ -158,8 +165,8 @@ class FileImages:
                 return pixels
             problem = "not of the size it had"
         raise DamagedImageError(
-            f"{PurePosixPath(name).name} is {problem}, which its header did not tell; remove it, or open the images "
-            "with thorough=True, which skips such files"
+            f"{PurePosixPath(name).name} is {problem}, which its header did not tell; remove it, or"
+            " open the images with thorough=True, which skips such files"
         )
 
 
@@ -170,12 +177,12 @@ class ImageFolder:
     Attributes:
         path: the folder or file.
         layout: how it is laid out.
-        names: (n,) paths below the folder with forward slashes, or numbers of the images in an `.npz` file.
+        names: (n,) paths below the folder with forward slashes, or numbers of the images in an
+            `.npz` file.
         labels: n rows; without columns where nothing is said about the images.
         skipped: what cannot be used.
         source: all images of the folder that can be used.
         rows: (n,) which of them these are.
-        folder: the subfolder that names in label files are relative to.
         label_file: the file with the labels, or the array with the images.
     """
 
@@ -186,7 +193,6 @@ class ImageFolder:
     skipped: Skipped
     source: Images
     rows: Ints
-    folder: str = ""
     label_file: str = ""
 
     @property
@@ -207,7 +213,9 @@ class ImageFolder:
         source = self.source
         if isinstance(source, FileImages) and source.headers:
             return np.array([source.headers[row].size for row in self.rows], np.intp).reshape(-1, 2)
-        height, width = source.array.shape[1:3] if isinstance(source, ArrayImages) else self.shape[:2]
+        height, width = (
+            source.array.shape[1:3] if isinstance(source, ArrayImages) else self.shape[:2]
+        )
         return np.tile(np.array([width, height], np.intp), (len(self), 1))
 
     @property
@@ -222,12 +230,15 @@ class ImageFolder:
         """What is known of one file."""
         source = self.source
         if not isinstance(source, FileImages) or not source.headers:
-            raise LowtideError(f"{self.path} is not a folder of image files, and has no headers; give a folder")
+            raise LowtideError(
+                f"{self.path} is not a folder of image files, and has no headers; give a folder"
+            )
         return source.headers[self.rows[row]]
 
     def native(self, index: Ints) -> list[Pixels]:
         """Some images at their own sizes, each (height, width, channels)."""
-        rows, source = self.rows[index], self.source
+        rows = self.rows[index]
+        source = self.source
         if isinstance(source, (FileImages, ArrayImages)):
             return source.native(rows)
         return list(source.read(rows))
@@ -247,7 +258,9 @@ class ImageFolder:
 
     @property
     def beside(self) -> pa.Table:
-        """n rows with all that is said about the images: their labels, and their folders where these say more."""
+        """n rows with all that is said about the images: their labels, and their folders where
+        these say more.
+        """
         columns = {name: self.labels[name] for name in self.columns}
         if not self.folders_tell_only(self.columns):
             columns[self.folder_label] = pa.chunked_array([pa.array(self._parents)])
@@ -256,13 +269,21 @@ class ImageFolder:
     @property
     def folder_label(self) -> str:
         """What the folders of the images are called where they are a label."""
-        return next(name for name in (FOLDER, f"{FOLDER}_", f"{FOLDER}__") if name not in self.columns)
+        return next(
+            name for name in (FOLDER, f"{FOLDER}_", f"{FOLDER}__") if name not in self.columns
+        )
 
     def folders_tell_only(self, kept: Sequence[str]) -> bool:
-        """Whether the folders of the images tell nothing but the class and the split, where these are among `kept`."""
+        """Whether the folders of the images tell nothing but the class and the split, where these
+        are among `kept`.
+        """
         if self.layout == "npz" or self.folder_label in kept:
             return True
-        told = [self.labels[name].to_pylist() for name in (SPLIT, LABEL) if name in kept and name in self.columns]
+        told = [
+            self.labels[name].to_pylist()
+            for name in (SPLIT, LABEL)
+            if name in kept and name in self.columns
+        ]
         pairs = set(zip(self._parents, *told, strict=True))
         return len(pairs) == len({pair[1:] for pair in pairs})
 
@@ -276,11 +297,15 @@ class ImageFolder:
 
     def known(self, name: str) -> Bools:
         """Which images have a value of this label, (n,)."""
-        return np.asarray(pc.invert(pc.is_null(self._find(name), nan_is_null=True)).to_numpy(), dtype=bool)
+        return np.asarray(
+            pc.invert(pc.is_null(self._find(name), nan_is_null=True)).to_numpy(), dtype=bool
+        )
 
     @cached_property
     def split(self) -> NDArray[Any] | None:
-        """(n,) which part of the data each image belongs to, such as `train` and `test`, if anything says so."""
+        """(n,) which part of the data each image belongs to, such as `train` and `test`, if
+        anything says so.
+        """
         return self.column(SPLIT) if SPLIT in self.columns else None
 
     def take(self, index: Ints | Bools) -> ImageFolder:
@@ -300,7 +325,10 @@ class ImageFolder:
         said.append(f"labels: {', '.join(others)}" if others else "no labels")
         if self.split is not None:
             parts = Counter(self.split.tolist())
-            counts = (f"{number:,} {'without' if part is None else part}" for part, number in parts.items())
+            counts = (
+                f"{number:,} {'without' if part is None else part}"
+                for part, number in parts.items()
+            )
             said.append(f"split: {', '.join(counts)}")
         if self.skipped:
             said.append(f"skipped: {self.skipped}")
@@ -309,8 +337,8 @@ class ImageFolder:
     def _find(self, name: str) -> pa.ChunkedArray:
         if not self.columns:
             raise LowtideError(
-                f"there is no column {name!r}, since {self.path} is {_WORDS[self.layout]}; add a metadata.csv with the "
-                f"columns file_name and {name}, or give the folder above"
+                f"there is no column {name!r}, since {self.path} is {_WORDS[self.layout]}; add a"
+                f" metadata.csv with the columns file_name and {name}, or give the folder above"
             )
         return self.labels[find_column(name, self.columns)]
 

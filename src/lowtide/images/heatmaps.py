@@ -1,7 +1,9 @@
-"""Leaking patches over the image they leak from, and hidden ones out of it: maps, and images for the page.
+"""Leaking patches over the image they leak from, and hidden ones out of it: maps, and images for
+the page.
 
-Colour runs from nothing over yellow to dark red. Yellow and red differ in lightness, too, so that everybody tells them
-apart; but lightness is also the image's own, so flagged patches can be outlined, which survives a grey printer.
+Colour runs from nothing over yellow to dark red. Yellow and red differ in lightness, too, so that
+everybody tells them apart; but lightness is also the image's own, so flagged patches can be
+outlined, which survives a grey printer.
 """
 
 import base64
@@ -19,8 +21,9 @@ from lowtide.interface import NATS_PER_BIT
 from lowtide.types import Bools, Floats, Pixels
 
 Unit = Literal["bits", "nats"]
-# Red, green, blue and opacity at even steps from nothing to the most. Seen over mid grey, each step changes the colour
-# by the same distance in OKLab; red minus green, which the image below does not change, only rises.
+# Red, green, blue and opacity at even steps from nothing to the most. Seen over mid grey, each step
+# changes the colour by the same distance in OKLab; red minus green, which the image below does not
+# change, only rises.
 _RAMP = np.array(
     [
         (255, 228, 50, 0.000),
@@ -36,8 +39,12 @@ _RAMP = np.array(
 )
 _LUMA = np.array([0.299, 0.587, 0.114])  # ITU-R BT.601: how bright the three channels look
 _GREY = 128.0  # what the colour bar shows the ramp over
-_LINE, _HALO = 20, 255  # of an outline: dark, and light around it, so that one of them shows on any image
-_VEIL, _STRIPE = 150, 225  # of what is hidden: grey, striped in a lighter one
+# of an outline: dark, and light around it, so that one of them shows on any image
+_LINE = 20
+_HALO = 255
+# of what is hidden: grey, striped in a lighter one
+_VEIL = 150
+_STRIPE = 225
 _MOST_OF = 0.9  # of the leakage: how much the patches that are counted together carry
 
 
@@ -50,22 +57,25 @@ def heat(
     outline: ArrayLike | None = None,
     scale: int = 1,
 ) -> Pixels:
-    """Lay what each patch tells over the image in grey: no tint where it tells nothing, else yellow to red.
+    """Lay what each patch tells over the image in grey: no tint where it tells nothing, else yellow
+    to red.
 
     Args:
         pixels: (height, width, channels) bytes.
         values: (m,) what each patch tells; zero and less get no tint.
         grid: the patches.
-        most: the value that gets the deepest red, as do all above it; by default the largest of `values`.
-        outline: (m,) bool, patches to draw a contour around where they end: a dark line inside them, one pixel wide, a
-            third of `scale` where that is more.
-        scale: how many pixels a pixel becomes, each way. From 2 on the contour has a light line outside, too. Small
-            patches need it, since the contour takes its width on either side.
+        most: the value that gets the deepest red, as do all above it; by default the largest of
+            `values`.
+        outline: (m,) bool, patches to draw a contour around where they end: a dark line inside
+            them, one pixel wide, a third of `scale` where that is more.
+        scale: how many pixels a pixel becomes, each way. From 2 on the contour has a light line
+            outside, too. Small patches need it, since the contour takes its width on either side.
 
     Returns:
         (scale·height, scale·width, 3) bytes.
     """
-    face, leakage = _fitting(pixels, grid), np.maximum(per_patch(values, grid), 0.0)
+    face = _fitting(pixels, grid)
+    leakage = np.maximum(per_patch(values, grid), 0.0)
     top = leakage.max(initial=0.0) if most is None else positive(most)
     tint = _tint(grid.spread(np.minimum(leakage / top, 1.0) if top > 0 else np.zeros_like(leakage)))
     # Weights that sum to one but for rounding: a grey image stays as it is.
@@ -80,7 +90,8 @@ def population_map(mean_image: ArrayLike, values: ArrayLike, grid: Grid, **optio
     """Lay what patches tell on average over the average image.
 
     Args:
-        mean_image: (height, width, channels) averages of bytes, as `lowtide.images.encoder.mean_image` gives them.
+        mean_image: (height, width, channels) averages of bytes, as
+            `lowtide.images.encoder.mean_image` gives them.
         values: (m,) averages, or (n, m) with a row for each image, which are averaged here.
         grid: the patches.
         **options: `most`, `outline` and `scale`, as in `heat`.
@@ -90,11 +101,17 @@ def population_map(mean_image: ArrayLike, values: ArrayLike, grid: Grid, **optio
     """
     leakage = np.asarray(values, dtype=np.float64)
     face = np.rint(within("mean_image", mean_image, 0.0, 255.0)).astype(np.uint8)
-    return heat(face, leakage.mean(axis=0) if leakage.ndim == 2 and len(leakage) else leakage, grid, **options)
+    return heat(
+        face,
+        leakage.mean(axis=0) if leakage.ndim == 2 and len(leakage) else leakage,
+        grid,
+        **options,
+    )
 
 
 def veil(pixels: ArrayLike, hidden: ArrayLike, grid: Grid, *, scale: int = 1) -> Pixels:
-    """Cover what is hidden by grey stripes with an outline, and leave the rest of the image as it is.
+    """Cover what is hidden by grey stripes with an outline, and leave the rest of the image as it
+    is.
 
     Args:
         pixels: (height, width, channels) bytes.
@@ -116,7 +133,8 @@ def veil(pixels: ArrayLike, hidden: ArrayLike, grid: Grid, *, scale: int = 1) ->
 
 
 def describe(values: ArrayLike, grid: Grid, *, unit: Unit = "bits") -> str:
-    """A map in words, for those who do not see it: the strongest patch, where it lies, and how few carry most.
+    """A map in words, for those who do not see it: the strongest patch, where it lies, and how few
+    carry most.
 
     Args:
         values: (m,) what each patch tells, in nats.
@@ -127,15 +145,20 @@ def describe(values: ArrayLike, grid: Grid, *, unit: Unit = "bits") -> str:
     size = f"Heat map of {len(leakage):,} patches of {grid.patch}×{grid.patch} pixels."
     if not leakage.any():
         return f"{size} None of them tells anything."
-    best, few = int(leakage.argmax()), strongest(leakage, grid, share=_MOST_OF).sum()
-    place = (f"row {best // grid.across + 1} of {grid.down}", f"column {best % grid.across + 1} of {grid.across}")
+    best = int(leakage.argmax())
+    few = strongest(leakage, grid, share=_MOST_OF).sum()
+    place = (
+        f"row {best // grid.across + 1} of {grid.down}",
+        f"column {best % grid.across + 1} of {grid.across}",
+    )
     where = f"The strongest, in {place[0]} from the top, {place[1]} from the left"
     share = f"{few:,} of {len(leakage):,} have {_MOST_OF:.0%} of the sum."
     return f"{size} {where}, tells {leakage[best] / nats_in(unit):.3g} {unit}; {share}"
 
 
 def strongest(values: ArrayLike, grid: Grid, *, share: float) -> Bools:
-    """The fewest patches that together have a share of what all patches tell: (m,) bool, none where nothing is told.
+    """The fewest patches that together have a share of what all patches tell: (m,) bool, none where
+    nothing is told.
 
     Args:
         values: (m,) what each patch tells.
@@ -145,12 +168,18 @@ def strongest(values: ArrayLike, grid: Grid, *, share: float) -> Bools:
     leakage = np.maximum(per_patch(values, grid), 0.0)
     order = np.argsort(-leakage, kind="stable")
     carried = np.cumsum(leakage[order])
-    few = int(np.searchsorted(carried, within("share", share, 0.0, 1.0, high_open=True) * carried[-1])) + 1
+    few = (
+        int(
+            np.searchsorted(carried, within("share", share, 0.0, 1.0, high_open=True) * carried[-1])
+        )
+        + 1
+    )
     return np.isin(np.arange(len(leakage)), order[:few]) & bool(carried[-1] > 0)
 
 
 def describe_hidden(hidden: ArrayLike, grid: Grid) -> str:
-    """What a plan hides in words: how many patches, between which rows and columns, and the share of pixels kept.
+    """What a plan hides in words: how many patches, between which rows and columns, and the share
+    of pixels kept.
 
     Args:
         hidden: (m,) bool.
@@ -164,12 +193,17 @@ def describe_hidden(hidden: ArrayLike, grid: Grid) -> str:
     place = f"rows {rows.min() + 1} to {rows.max() + 1} of {grid.down} from the top, "
     place += f"columns {columns.min() + 1} to {columns.max() + 1} of {grid.across} from the left"
     verb = "is" if mask.sum() == 1 else "are"
-    return f"{mask.sum():,} of {len(grid):,} patches {verb} hidden, within {place}; {kept} of the pixels are kept."
+    return (
+        f"{mask.sum():,} of {len(grid):,} patches {verb} hidden, within {place}; {kept} of the"
+        " pixels are kept."
+    )
 
 
 def data_uri(pixels: ArrayLike) -> str:
-    """An image, (height, width), (height, width, 1) or (height, width, 3) bytes, as the address of a PNG."""
-    from PIL import Image  # noqa: PLC0415 - only who draws should wait for it
+    """An image, (height, width), (height, width, 1) or (height, width, 3) bytes, as the address of
+    a PNG.
+    """
+    from PIL import Image  # only who draws should wait for it
 
     content = io.BytesIO()
     Image.fromarray(coloured(pixels)).save(content, format="PNG", optimize=True)
@@ -191,9 +225,13 @@ def per_patch(values: ArrayLike, grid: Grid) -> Floats:
     """Return `values` as (m,) finite numbers, one per patch."""
     leakage = real("values", values)
     if leakage.shape != (len(grid),):
-        raise LowtideError(f"values must hold one number per patch, shape ({len(grid)},), got {leakage.shape}")
+        raise LowtideError(
+            f"values must hold one number per patch, shape ({len(grid)},), got {leakage.shape}"
+        )
     if not np.isfinite(leakage).all():
-        raise LowtideError("values has infinite entries; trim them to the largest density there can be")
+        raise LowtideError(
+            "values has infinite entries; trim them to the largest density there can be"
+        )
     return leakage
 
 
@@ -207,7 +245,10 @@ def coloured(pixels: ArrayLike) -> Pixels:
     image = np.asarray(pixels)
     image = image[..., None] if image.ndim == 2 else image
     if image.ndim != 3 or image.dtype != np.uint8 or image.shape[2] not in (1, 3) or not image.size:
-        raise LowtideError(f"an image must be bytes (uint8), (height, width, 1 or 3), got {image.dtype} {image.shape}")
+        raise LowtideError(
+            f"an image must be bytes (uint8), (height, width, 1 or 3), got {image.dtype}"
+            f" {image.shape}"
+        )
     return np.ascontiguousarray(np.broadcast_to(image, (*image.shape[:2], 3)))
 
 
@@ -225,7 +266,9 @@ def _tint(shares: Floats) -> Floats:
 def _fitting(pixels: ArrayLike, grid: Grid) -> Pixels:
     face = coloured(pixels)
     if face.shape[:2] != (grid.height, grid.width):
-        raise LowtideError(f"the grid is of {grid.height}×{grid.width} pixels, the image of shape {face.shape}")
+        raise LowtideError(
+            f"the grid is of {grid.height}×{grid.width} pixels, the image of shape {face.shape}"
+        )
     return face
 
 

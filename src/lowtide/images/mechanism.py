@@ -1,9 +1,10 @@
 """How hidden patches are disclosed: painted over, or noised.
 
-Pixels are numbers in [0, 1], steps of 1/255. Noise is added there, clipped to the range and rounded to a step again,
-which is post-processing: it never raises E_γ.
+Pixels are numbers in [0, 1], steps of 1/255. Noise is added there, clipped to the range and rounded
+to a step again, which is post-processing: it never raises E_γ.
 
-Policies for images: which patches to hide. What each looks at, and so may promise, is as for tables.
+Policies for images: which patches to hide. What each looks at, and so may promise, is as for
+tables.
 
 Images as they are released: read from where the clean ones lie, hidden when they are asked for.
 """
@@ -25,7 +26,14 @@ from lowtide.bundles import Arrays
 from lowtide.checks import LowtideError, count, limit_of, one_of, within
 from lowtide.disclose.budget import Point
 from lowtide.disclose.noise import Ids, KeyedNoise, row_ids
-from lowtide.disclose.saved import Parts, density_parts, ordered_parts, read_density, read_mask, read_ordered
+from lowtide.disclose.saved import (
+    Parts,
+    density_parts,
+    ordered_parts,
+    read_density,
+    read_mask,
+    read_ordered,
+)
 from lowtide.images.encoder import Grid, Images
 from lowtide.images.filling import FilledImages
 from lowtide.images.inpainting import FILLS, fill_in
@@ -36,7 +44,9 @@ from lowtide.types import Bools, Floats, Ints, Pixels
 Kind = Literal["redact", "gaussian"]
 REDRAW = "redraw"  # a fill: the details of other images
 _TOP = 255
-GREY = 128  # what a painted-over pixel shows: the middle of the range tells nothing, nor what images usually show
+# What a painted-over pixel shows: the middle of the range tells nothing, nor what images usually
+# show
+GREY = 128
 
 
 @dataclass(frozen=True)
@@ -47,8 +57,9 @@ class ImageMechanism:
         grid: the size of the images and of their patches.
         kind: `redact` or `gaussian`.
         lam: λ of the noise, in units of the pixel range; `None` when patches are redacted.
-        fill: the byte that a redacted pixel shows in every channel; or one of `FILLS`, by which it is filled in from
-            what is shown; or `redraw`, where the file that is released fills it in (`Released`) and `hide` paints grey.
+        fill: the byte that a redacted pixel shows in every channel; or one of `FILLS`, by which it
+            is filled in from what is shown; or `redraw`, where the file that is released fills it
+            in (`Released`) and `hide` paints grey.
     """
 
     grid: Grid
@@ -64,11 +75,15 @@ class ImageMechanism:
             one_of("fill", self.fill, (*FILLS, REDRAW))
             if self.kind != "redact":
                 raise LowtideError(
-                    f"fill={self.fill!r} fills in what is redacted; use mechanism='redact', or leave fill out"
+                    f"fill={self.fill!r} fills in what is redacted; use mechanism='redact', or"
+                    " leave fill out"
                 )
         if self.kind == "gaussian":
             if self.lam is None:
-                raise LowtideError("gaussian noise needs its scale; give lam, in units of the pixel range: 1 is strong")
+                raise LowtideError(
+                    "gaussian noise needs its scale; give lam, in units of the pixel range: 1 is"
+                    " strong"
+                )
             within("lam", self.lam, 0.0, np.inf, low_open=True, high_open=True)
             object.__setattr__(self, "lam", float(self.lam))
         elif self.lam is not None:
@@ -83,20 +98,27 @@ class ImageMechanism:
         """`D_j/λ` of each patch, (m,): √(pixels · channels)/λ, and 0 where patches are redacted."""
         if self.lam is None:
             return np.zeros(len(self.grid))
-        return np.asarray(np.sqrt(self.grid.sizes * self.grid.channels) / self.lam, dtype=np.float64)
+        return np.asarray(
+            np.sqrt(self.grid.sizes * self.grid.channels) / self.lam, dtype=np.float64
+        )
 
-    def hide(self, pixels: Pixels, hidden: ArrayLike, *, noise: KeyedNoise | None = None, ids: Any = None) -> Pixels:
-        """Return new images with the hidden patches disclosed (paper, Eq. 14); all other pixels stay bit for bit.
+    def hide(
+        self, pixels: Pixels, hidden: ArrayLike, *, noise: KeyedNoise | None = None, ids: Any = None
+    ) -> Pixels:
+        """Return new images with the hidden patches disclosed (paper, Eq. 14); all other pixels
+        stay bit for bit.
 
         Args:
             pixels: (n, height, width, channels) bytes.
             hidden: (m,) or (n, m), true where a patch is hidden.
-            noise: keyed noise. It belongs to what the whole image shows: the same image has the same noise under any
-                name, and another image under the same name has fresh noise, so that two releases do not show how the
-                images differ. Every pixel has one number of its own in it, whatever else is hidden, so that releases
-                with other patches, or patches of another size, show the same noised pixel and not a second look at it.
-            ids: n different whole numbers or texts, where equal images are to have noise of their own each, which
-                whoever has several of them can average; by default they have the same.
+            noise: keyed noise. It belongs to what the whole image shows: the same image has the
+                same noise under any name, and another image under the same name has fresh noise, so
+                that two releases do not show how the images differ. Every pixel has one number of
+                its own in it, whatever else is hidden, so that releases with other patches, or
+                patches of another size, show the same noised pixel and not a second look at it.
+            ids: n different whole numbers or texts, where equal images are to have noise of their
+                own each, which whoever has several of them can average; by default they have the
+                same.
         """
         grid = self.grid
         if pixels.dtype != np.uint8 or pixels.shape[1:] != (grid.height, grid.width, grid.channels):
@@ -110,13 +132,20 @@ class ImageMechanism:
         result = np.array(pixels)
         if mask.any():
             if noise is None:
-                raise LowtideError("hidden patches need noise; give noise=KeyedNoise(key), with a key from new_key()")
+                raise LowtideError(
+                    "hidden patches need noise; give noise=KeyedNoise(key), with a key from"
+                    " new_key()"
+                )
             contents = [image.tobytes() for image in pixels]
             if ids is not None:
                 names = row_ids(ids, len(pixels)).astype("<u8")
-                contents = [content + name.tobytes() for content, name in zip(contents, names, strict=True)]
+                contents = [
+                    content + name.tobytes() for content, name in zip(contents, names, strict=True)
+                ]
             numbers = noise.content_ids(contents, len(pixels))
-            self._draw(result, np.broadcast_to(mask, result.shape[:3]), numbers, noise.derive(self._label))
+            self._draw(
+                result, np.broadcast_to(mask, result.shape[:3]), numbers, noise.derive(self._label)
+            )
         return result
 
     def paint(self, pixels: Pixels, mask: Bools) -> Pixels:
@@ -127,7 +156,8 @@ class ImageMechanism:
             mask: (height, width) or (n, height, width), true where a pixel is hidden.
         """
         result = np.array(pixels)
-        # A mask of every number is ten times as fast here as one that is stretched over the channels.
+        # A mask of every number is ten times as fast here as one that is stretched over the
+        # channels.
         where = np.repeat(mask[..., None], result.shape[-1], axis=-1)
         np.copyto(result, np.uint8(GREY if isinstance(self.fill, str) else self.fill), where=where)
         if self.fill not in FILLS:
@@ -149,7 +179,9 @@ class ImageMechanism:
 
     @cached_property
     def _label(self) -> bytes:
-        """Names the stream. With one noise at two scales the difference of two releases would give the image away."""
+        """Names the stream. With one noise at two scales the difference of two releases would give
+        the image away.
+        """
         size = (self.grid.height, self.grid.width, self.grid.channels)
         return hashlib.blake2b(json.dumps(["pixels", *size, self.lam]).encode()).digest()
 
@@ -157,17 +189,24 @@ class ImageMechanism:
         """The mask of pixels, (height, width) or (n, height, width)."""
         mask = self.grid.features.mask(hidden)
         if mask.ndim == 2 and len(mask) != n:
-            raise LowtideError(f"hidden has {len(mask)} rows for {n} images; give one choice, or one per image")
+            raise LowtideError(
+                f"hidden has {len(mask)} rows for {n} images; give one choice, or one per image"
+            )
         return np.asarray(self.grid.spread(mask), dtype=bool)
 
     def _draw(self, result: Pixels, mask: Bools, ids: Ids, noise: KeyedNoise) -> None:
-        """Noise the hidden pixels, one line of the images after the other; a line is a feature of the cipher."""
+        """Noise the hidden pixels, one line of the images after the other; a line is a feature of
+        the cipher.
+        """
         width = self.grid.width * self.grid.channels
         for line in np.flatnonzero(mask.any(axis=(0, 2))):
             some = np.flatnonzero(mask[:, line].any(axis=1))
-            drawn = noise.uniform(ids[some], int(line), width).reshape(len(some), self.grid.width, self.grid.channels)
+            drawn = noise.uniform(ids[some], int(line), width).reshape(
+                len(some), self.grid.width, self.grid.channels
+            )
             cells = some[:, None], line, np.arange(self.grid.width)
-            before, where = result[cells], mask[some, line]
+            before = result[cells]
+            where = mask[some, line]
             # The normal quantile is the dear part: only for pixels that are hidden.
             noised = before[where] / _TOP + (self.lam or 0.0) * ndtri(drawn[where])
             before[where] = np.rint(np.clip(noised, 0.0, 1.0) * _TOP).astype(np.uint8)
@@ -189,7 +228,7 @@ class PatchPolicy(Protocol):
 
 
 class PatchConditionals(Protocol):
-    """What the paper's rule asks: a fitted density of images."""
+    """What a rule that goes patch by patch asks: a fitted density of images."""
 
     def conditionals(self, x: Any) -> Any:
         """`i(s; x_j | x^{j−1})`, (n, m, |S|), of images."""
@@ -206,12 +245,12 @@ class FixedPatches:
         order: (m,) the patches in the order in which they are hidden when less is kept.
         keep: (m,) patches that are shown whatever happens.
         hide: (m,) patches that are hidden whatever happens.
-        curve: what attackers are left with, against the share of pixels kept: logistic regression on edges, fitted
-            anew for every point.
-        marginal: (m,) what each patch carries of the leakage of the raw images, in nats, averaged over random orders
-            of hiding; NaN where it had to be hidden.
-        shapes: the shapes that are hidden in place of the first patches of the order, each around its share kept; none
-            where the order itself is followed.
+        curve: what attackers are left with, against the share of pixels kept: logistic regression
+            on edges, fitted anew for every point.
+        marginal: (m,) what each patch carries of the leakage of the raw images, in nats, averaged
+            over random orders of hiding; NaN where it had to be hidden.
+        shapes: the shapes that are hidden in place of the first patches of the order, each around
+            its share kept; none where the order itself is followed.
     """
 
     name: ClassVar[str] = "fixed"
@@ -239,7 +278,9 @@ class FixedPatches:
         return np.tile(self.hidden, (len(pixels), 1))
 
     def at(self, kept: float) -> FixedPatches:
-        """The policy that keeps the share `kept` of the pixels, or a little more where patches do not add up to it."""
+        """The policy that keeps the share `kept` of the pixels, or a little more where patches do
+        not add up to it.
+        """
         share = float(within("kept", kept, 0.0, 1.0))
         order = self._shape_at(share).order if self.shapes else self.order
         return replace(self, hidden=(hiding(order, self.grid, share) | self.hide) & ~self.keep)
@@ -260,7 +301,9 @@ class FixedPatches:
         config, tensors = ordered_parts(
             hidden=self.hidden, keep=self.keep, hide=self.hide, order=self.order, curve=self.curve
         )
-        arrays = {"marginal": np.nan_to_num(self.marginal)}  # a bundle holds finite numbers; `hide` says where NaN was
+        arrays = {
+            "marginal": np.nan_to_num(self.marginal)
+        }  # a bundle holds finite numbers; `hide` says where NaN was
         if self.shapes:
             arrays["shapes"] = np.stack([shape.order for shape in self.shapes])
             arrays["points"] = np.stack([point.hidden for point in self.curve])
@@ -272,7 +315,9 @@ class FixedPatches:
         """Rebuild what `parts` gave."""
         marginal = tensors["marginal"]
         if marginal.shape != (len(grid),):
-            raise LowtideError("the information of patches is not one number for each; make it again")
+            raise LowtideError(
+                "the information of patches is not one number for each; make it again"
+            )
         found = read_ordered(config, tensors, len(grid))
         marginal = np.where(found["hide"], np.nan, marginal)
         plan = cls(grid=grid, marginal=marginal, **found)
@@ -281,56 +326,36 @@ class FixedPatches:
     def _with_shapes(self, said: Sequence[Mapping[str, Any]], tensors: Arrays) -> FixedPatches:
         """The same plan with the shapes that `parts` gave; the points of its curve hide these."""
         orders = tensors["shapes"].astype(np.intp)
-        if orders.shape[1:] != (len(self.grid),) or (np.sort(orders, axis=1) != np.arange(len(self.grid))).any():
+        if (
+            orders.shape[1:] != (len(self.grid),)
+            or (np.sort(orders, axis=1) != np.arange(len(self.grid))).any()
+        ):
             raise LowtideError("a shape of the plan does not name every patch once; make it again")
         shapes = tuple(
-            HiddenShape(float(one["kept"]), str(one["name"]), own) for one, own in zip(said, orders, strict=True)
+            HiddenShape(float(one["kept"]), str(one["name"]), own)
+            for one, own in zip(said, orders, strict=True)
         )
         masks = [read_mask(mask, len(self.grid)) for mask in tensors["points"]]
-        curve = tuple(replace(point, hidden=mask) for point, mask in zip(self.curve, masks, strict=True))
+        curve = tuple(
+            replace(point, hidden=mask) for point, mask in zip(self.curve, masks, strict=True)
+        )
         return replace(self, shapes=shapes, curve=curve)
 
 
-@dataclass(frozen=True, eq=False)
-class PaperPatches:
-    """The paper's rule (paper, Eq. 4 and Eq. 14): hide where the density given the *raw* past exceeds ε.
-
-    Attributes:
-        density: of the raw patches, row by row.
-        epsilon: ε.
-        keep: (m,) patches that are never hidden.
-        hide: (m,) patches that always are.
+def threshold_parts(
+    name: str, density: PatchConditionals, epsilon: float, keep: Bools, hide: Bools
+) -> Parts:
+    """A policy that hides where a density exceeds ε as plain JSON, and the weights of the
+    density.
     """
-
-    name: ClassVar[str] = "paper"
-    density: PatchConditionals
-    epsilon: float
-    keep: Bools
-    hide: Bools
-
-    def flags(self, pixels: Pixels) -> Bools:
-        """`max_s |i(s; x_j | x^{j−1})| > ε`."""
-        steps = np.asarray(self.density.conditionals(pixels))
-        if steps.shape[:2] != (len(pixels), len(self.keep)):
-            raise LowtideError(
-                f"the density answers {steps.shape[:2]} for {len(pixels)} images of {len(self.keep)} patches; "
-                "fit it again"
-            )
-        return ((np.abs(steps) > self.epsilon).any(axis=-1) & ~self.keep) | self.hide
-
-    def parts(self) -> Parts:
-        """Plain JSON, and the weights of the density."""
-        return threshold_parts(self.name, self.density, self.epsilon, self.keep, self.hide)
-
-
-def threshold_parts(name: str, density: PatchConditionals, epsilon: float, keep: Bools, hide: Bools) -> Parts:
-    """A policy that hides where a density exceeds ε as plain JSON, and the weights of the density."""
     config, tensors = density_parts(density)
     lists = {"keep": keep.tolist(), "hide": hide.tolist()}
     return {"name": name, "epsilon": epsilon, **lists, "density": config}, tensors
 
 
-def read_threshold(config: Mapping[str, Any], tensors: Arrays, grid: Grid, where: Any) -> dict[str, Any]:
+def read_threshold(
+    config: Mapping[str, Any], tensors: Arrays, grid: Grid, where: Any
+) -> dict[str, Any]:
     """The fields that `threshold_parts` wrote."""
     masks = {name: read_mask(config[name], len(grid)) for name in ("keep", "hide")}
     density = read_density(config["density"], tensors, where)
@@ -349,7 +374,8 @@ class Released:
         policy: what to hide.
         mechanism: how.
         noise: where noise is drawn from; `None` when none is.
-        ids: (n,) numbers of images that their noise is keyed by besides what they show; `None` for nothing else.
+        ids: (n,) numbers of images that their noise is keyed by besides what they show; `None` for
+            nothing else.
     """
 
     clean: Images
@@ -373,20 +399,32 @@ class Released:
         pixels = self.clean.read(index)
         ids = None if self.ids is None else self.ids[index]
         # One choice for everybody is applied to all images at once.
-        hidden = self.policy.hidden if isinstance(self.policy, FixedPatches) else self.policy.flags(pixels)
+        hidden = (
+            self.policy.hidden
+            if isinstance(self.policy, FixedPatches)
+            else self.policy.flags(pixels)
+        )
         return self.mechanism.hide(pixels, hidden, noise=self.noise, ids=ids)
 
     @cached_property
     def _filled(self) -> FilledImages | None:
-        """The images with their hidden patches filled in; `None` where they are painted over or noised."""
-        grid, policy = self.mechanism.grid, self.policy
+        """The images with their hidden patches filled in; `None` where they are painted over or
+        noised.
+        """
+        grid = self.mechanism.grid
+        policy = self.policy
         if self.mechanism.fill != REDRAW or not isinstance(policy, FixedPatches):
             return None
         if not policy.hidden.any() or policy.hidden.all():  # nothing to fill, or nothing to go by
             return None
         if self.noise is None:
-            raise LowtideError("fill='redraw' draws who lends; give noise=KeyedNoise(key), with a key from new_key()")
-        return FilledImages(self.clean, Region(np.asarray(grid.spread(policy.hidden), bool)), self.noise, self.ids)
+            raise LowtideError(
+                "fill='redraw' draws who lends; give noise=KeyedNoise(key), with a key from"
+                " new_key()"
+            )
+        return FilledImages(
+            self.clean, Region(np.asarray(grid.spread(policy.hidden), bool)), self.noise, self.ids
+        )
 
 
 def all_flags(images: Images, policy: PatchPolicy) -> Bools:

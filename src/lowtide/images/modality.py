@@ -2,23 +2,29 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from numpy.typing import ArrayLike
 
 from lowtide.attack.attackers import AttackRows, Continued, Maker
 from lowtide.attack.surface import Surface
 from lowtide.auditing.utility import Change, UtilityReport, predicts_by_attackers
-from lowtide.density.artefact import Density
-from lowtide.density.objectives import Options
-from lowtide.density.tide import TIDE
 from lowtide.disclose.card import ReleaseCard
 from lowtide.disclose.plan_file import Plan
 from lowtide.errors import LowtideError
-from lowtide.extras import need_torch, optional
+from lowtide.estimate.density import Density
+from lowtide.estimate.objectives import Options
+from lowtide.estimate.tide import TIDE
+from lowtide.extras import need_torch
 from lowtide.images import dataset, encoder, parted, releasing
 from lowtide.images import view as image_view
-from lowtide.images.attackers import CONTINUED_ATTACKERS, IMAGE_ATTACKERS, NETWORKS, Album, changed_images
+from lowtide.images.attackers import (
+    CONTINUED_ATTACKERS,
+    IMAGE_ATTACKERS,
+    NETWORKS,
+    Album,
+    changed_images,
+)
 from lowtide.images.hider import ImageHider
 from lowtide.images.options import ImageOptions
 from lowtide.images.planner import ImagePlanner, ImageSettings
@@ -30,11 +36,6 @@ from lowtide.report.html import Findings, Outline, Section
 from lowtide.report.words import HiddenCounts, count_features
 from lowtide.table_files.formats import find_column
 from lowtide.types import Floats32
-
-if TYPE_CHECKING:
-    from lowtide.images import convnets, fitting, paper
-else:
-    convnets, fitting, paper = (optional(f"lowtide.images.{name}") for name in ("convnets", "fitting", "paper"))
 
 
 class ImageModality:
@@ -55,38 +56,55 @@ class ImageModality:
         reorder="release with --rename",
     )
     options: type[Any] = ImageOptions
-    policies: tuple[str, ...] = ("fixed", "redraw", "sequential", "paper")
+    policies: tuple[str, ...] = ("fixed", "redraw", "sequential")
     mechanisms: tuple[str, ...] = ("redact", "gaussian")
     default_budget = ImageOptions.default_budget
 
-    # ── density ──────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── density ───────────────────────────────────────────────────────────────────────────────────
 
     @property
     def critics(self) -> Mapping[str, Any]:
         """Networks, of which each answers by PyTorch."""
         need_torch("a density of images")
-        return {critic.kind: critic for critic in (convnets.ImageCritic, paper.PaperImages)}
+        from lowtide.images.convnets import ImageCritic
+
+        return {ImageCritic.kind: ImageCritic}
 
     def claims(self, x: Any, features: Any = None) -> bool:
         """Whether `x` is images, bytes or not, or features are given by the side of patches."""
-        return encoder.are_images(x) or len(getattr(x, "shape", ())) == 4 or encoder.is_side(features)
+        return (
+            encoder.are_images(x) or len(getattr(x, "shape", ())) == 4 or encoder.is_side(features)
+        )
 
-    def fit_density(self, x: Any, s: ArrayLike | None, options: Options, groups: ArrayLike | None) -> Density:
+    def fit_density(
+        self, x: Any, s: ArrayLike | None, options: Options, groups: ArrayLike | None
+    ) -> Density:
         """Fit to images."""
         need_torch("a density of images")
-        return fitting.fit_images(x, s, options, groups=groups)
+        from lowtide.images.fitting import fit_images
 
-    def read_encoder(self, config: Mapping[str, Any], tensors: Mapping[str, Any]) -> encoder.ImageEncoder:
+        return fit_images(x, s, options, groups=groups)
+
+    def read_encoder(
+        self, config: Mapping[str, Any], tensors: Mapping[str, Any]
+    ) -> encoder.ImageEncoder:
         """Rebuild the encoder of a saved density."""
         return encoder.ImageEncoder(encoder.Grid(**config["grid"]))
 
-    def explain(self, density: Any, sample: Any, *, budget: float | None, secret_class: Any, seed: int) -> Any:
+    def explain(
+        self, density: Any, sample: Any, *, budget: float | None, secret_class: Any, seed: int
+    ) -> Any:
         """There is none."""
-        raise LowtideError("explain() is for densities of texts; of images ask shapley(X) or conditionals(X)")
+        raise LowtideError(
+            "explain() is for densities of texts; of images ask shapley(X) or conditionals(X)"
+        )
 
-    # ── attack ───────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── attack ────────────────────────────────────────────────────────────────────────────────────
 
-    attackers: ClassVar[Mapping[str, Maker | Continued]] = {**IMAGE_ATTACKERS, **CONTINUED_ATTACKERS}
+    attackers: ClassVar[Mapping[str, Maker | Continued]] = {
+        **IMAGE_ATTACKERS,
+        **CONTINUED_ATTACKERS,
+    }
     joins_attackers = True
     cross_fitted_rows = 10_000
     trained_once: ClassVar[frozenset[str]] = NETWORKS
@@ -95,10 +113,17 @@ class ImageModality:
         """Open images as rows."""
         return AttackRows(Album.of(x))
 
-    def rows_like(self, x: Any, rows: AttackRows, clean: AttackRows) -> tuple[AttackRows | None, str | None]:
+    def rows_like(
+        self, x: Any, rows: AttackRows, clean: AttackRows
+    ) -> tuple[AttackRows | None, str | None]:
         """The release as it is, where its images have the shape of the clean ones."""
-        own, known = rows.data.shape[1:], clean.data.shape[1:]
-        return (rows, None) if own == known else (None, f"its images are {own}, the clean ones {known}")
+        own = rows.data.shape[1:]
+        known = clean.data.shape[1:]
+        return (
+            (rows, None)
+            if own == known
+            else (None, f"its images are {own}, the clean ones {known}")
+        )
 
     def surface(self, x: Any) -> Surface:
         """Nothing: networks see every pixel."""
@@ -108,27 +133,31 @@ class ImageModality:
         """Pixels as numbers."""
         return rows.numbers()
 
-    # ── disclose ─────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── disclose ──────────────────────────────────────────────────────────────────────────────────
 
     settings: type[Any] = ImageSettings
     planner = staticmethod(ImagePlanner.read)
     read_hider = staticmethod(ImageHider.from_parts)
 
-    # ── auditing ─────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── auditing ──────────────────────────────────────────────────────────────────────────────────
 
     def count(self, x: Any) -> int:
         """How many images there are."""
         return len(encoder.as_images(x))
 
     def change(self, clean: Any, release: Any, *, peak: float | None = None) -> Change:
-        """Compare n released images with the clean ones; the largest value of a byte is known without `peak`."""
+        """Compare n released images with the clean ones; the largest value of a byte is known
+        without `peak`.
+        """
         return changed_images(clean, release)
 
-    def predicts(self, release: Any, utility: ArrayLike, *, clean: Any = None, **options: Any) -> UtilityReport:
+    def predicts(
+        self, release: Any, utility: ArrayLike, *, clean: Any = None, **options: Any
+    ) -> UtilityReport:
         """Predict (n,) classes with the networks of the attackers."""
         return predicts_by_attackers(release, utility, clean=clean, **options)
 
-    # ── report ───────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── report ────────────────────────────────────────────────────────────────────────────────────
 
     publishable = image_view.PUBLISHABLE
 
@@ -148,7 +177,7 @@ class ImageModality:
         """How many patches a card hides."""
         return count_features(card)
 
-    # ── verbs ────────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── verbs ─────────────────────────────────────────────────────────────────────────────────────
 
     check_layout = staticmethod(dataset.check_layout)
     view_plan = staticmethod(dataset.view_plan)
@@ -157,7 +186,9 @@ class ImageModality:
         """Folders and `.npz` files, `Images`, and arrays of bytes."""
         return dataset.are_image_files(source) if is_place(source) else self.claims(source)
 
-    def open(self, source: Any, secret: Any, options: ImageOptions, *, progress: bool | None) -> Dataset:
+    def open(
+        self, source: Any, secret: Any, options: ImageOptions, *, progress: bool | None
+    ) -> Dataset:
         """Images of one size, with their secret."""
         return dataset.open_dataset(source, secret, options, progress=progress)
 
@@ -173,7 +204,9 @@ class ImageModality:
         """The images."""
         return data.samples
 
-    def locks(self, data: Dataset, options: ImageOptions, keep: Sequence[Any], hide: Sequence[Any]) -> Locks:
+    def locks(
+        self, data: Dataset, options: ImageOptions, keep: Sequence[Any], hide: Sequence[Any]
+    ) -> Locks:
         """Patches by number, or boxes; and labels by name."""
         return dataset.lock_patches(data, keep, hide)
 
@@ -182,9 +215,15 @@ class ImageModality:
         folder = data.source.folder
         return name if folder is None else folder.column(find_column(name, folder.columns))
 
-    def layout(self, data: Dataset, options: ImageOptions, locks: Locks, utility: str | None) -> dict[str, Any]:
+    def layout(
+        self, data: Dataset, options: ImageOptions, locks: Locks, utility: str | None
+    ) -> dict[str, Any]:
         """How images are brought to their size, and which labels are released."""
-        found = {"resize": options.size and list(options.size), "grey": options.grey, "kept": list(locks.columns)}
+        found = {
+            "resize": options.size and list(options.size),
+            "grey": options.grey,
+            "kept": list(locks.columns),
+        }
         alignment = data.source.alignment
         return found if alignment is None else {**found, "align": alignment.to_config()}
 
@@ -200,7 +239,9 @@ class ImageModality:
         """Images in another order."""
         return encoder.Chosen(encoder.as_images(x), order)
 
-    def release_object(self, x: Any, plan: Plan, *, noise: Any, ids: Any, secret: Any = None) -> Changed:
+    def release_object(
+        self, x: Any, plan: Plan, *, noise: Any, ids: Any, secret: Any = None
+    ) -> Changed:
         """Images with what the plan hides painted over, filled in or drawn anew."""
         return releasing.release_images(x, plan, noise=noise, ids=ids, secret=secret)
 
@@ -214,17 +255,28 @@ class ImageModality:
         """A folder or an `.npz` file, released batch by batch."""
         return releasing.ImageJob(source, plan, options, ids=ids, progress=progress)
 
-    def parted_job(self, source: Place, plan: Plan, options: ImageOptions, *, ids: Any) -> parted.ImagePartedJob:
+    def parted_job(
+        self, source: Place, plan: Plan, options: ImageOptions, *, ids: Any
+    ) -> parted.ImagePartedJob:
         """A folder, released in parts."""
         return parted.ImagePartedJob(source, plan, options, ids=ids)
 
     part_worker = parted.ImagePartWorker
 
     def match(
-        self, release: Any, reference: Any, secret: Any, options: ImageOptions, *, utility: Any, progress: bool | None
+        self,
+        release: Any,
+        reference: Any,
+        secret: Any,
+        options: ImageOptions,
+        *,
+        utility: Any,
+        progress: bool | None,
     ) -> Matched:
         """Images matched by name."""
-        return dataset.match_images(release, reference, secret, options, utility=utility, progress=progress)
+        return dataset.match_images(
+            release, reference, secret, options, utility=utility, progress=progress
+        )
 
 
 IMAGES: Modality = ImageModality()

@@ -1,8 +1,9 @@
 """Releases at the size each image has: planned on small versions, hidden in the images themselves.
 
-Every pixel of an image belongs to a pixel of its small version, in the *frame* of the plan, and is hidden with it. What
-a hidden pixel shows is a function of what is shown, or of the small version as the plan releases it: noise is drawn
-there and enlarged, so that averaging over the pixels of a large image takes none of it away.
+Every pixel of an image belongs to a pixel of its small version, in the *frame* of the plan, and is
+hidden with it. What a hidden pixel shows is a function of what is shown, or of the small version as
+the plan releases it: noise is drawn there and enlarged, so that averaging over the pixels of a
+large image takes none of it away.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ class Frame:
     Attributes:
         size: width and height of the image.
         shape: height and width of the frame.
-        matrix: (2, 3) from x, y and 1 of the image to x and y of the frame, in pixels; by default the image fills it.
+        matrix: (2, 3) from x, y and 1 of the image to x and y of the frame, in pixels; by default
+            the image fills it.
     """
 
     size: tuple[int, int]
@@ -40,7 +42,8 @@ class Frame:
     def places(self) -> tuple[Floats, Floats]:
         """y and x in the frame of the centre of every pixel; they broadcast to (height, width)."""
         width, height = self.size
-        x, y = np.arange(width)[None, :] + 0.5, np.arange(height)[:, None] + 0.5
+        x = np.arange(width)[None, :] + 0.5
+        y = np.arange(height)[:, None] + 0.5
         if self.matrix is None:
             return y * self.shape[0] / height, x * self.shape[1] / width
         across, down = (row[0] * x + row[1] * y + row[2] for row in self.matrix)
@@ -52,18 +55,23 @@ class Frame:
         return np.clip(y, 0, self.shape[0] - 1), np.clip(x, 0, self.shape[1] - 1)
 
     def enlarge(self, values: Floats) -> Floats:
-        """(height, width, channels) values of the frame (h, w, channels) at every pixel, linear in between."""
+        """(height, width, channels) values of the frame (h, w, channels) at every pixel, linear in
+        between.
+        """
         return _sampled(values, *np.broadcast_arrays(*self.places()))
 
 
-def hide_native(image: Pixels, frame: Frame, hidden: Bools, small: Pixels | None, mechanism: ImageMechanism) -> Pixels:
+def hide_native(
+    image: Pixels, frame: Frame, hidden: Bools, small: Pixels | None, mechanism: ImageMechanism
+) -> Pixels:
     """An image at its own size with what a plan hides.
 
     Args:
         image: (height, width, channels) bytes.
         frame: where it lies in the frame.
         hidden: (h, w) the pixels of the frame that are hidden.
-        small: (h, w, channels) the small version as it is released, where noise is drawn or other images lend detail.
+        small: (h, w, channels) the small version as it is released, where noise is drawn or other
+            images lend detail.
         mechanism: how it is hidden.
     """
     mask = np.asarray(hidden[frame.pixels()])
@@ -75,7 +83,8 @@ def hide_native(image: Pixels, frame: Frame, hidden: Bools, small: Pixels | None
         return result
     if not mask.any() or mask.all():
         return mechanism.paint(image[None], mask)[0]
-    # What others lend is what the small version shows beyond its membrane; it hangs on the border of the large one.
+    # What others lend is what the small version shows beyond its membrane; it hangs on the border
+    # of the large one.
     detail = small.astype(np.float64) - fill_in(small[None], hidden, "inpaint")[0]
     result = fill_in(image[None], mask, "inpaint")[0].astype(np.float64) + frame.enlarge(detail)
     return np.where(mask[..., None], np.rint(np.clip(result, 0, _TOP)), image).astype(np.uint8)
@@ -102,7 +111,9 @@ def _region(mask: bytes, shape: tuple[int, int]) -> Region:
 
 
 def batches_by_size(sizes: Ints, most: int, at_once: int = AT_ONCE) -> list[Ints]:
-    """Rows 0, 1, … in batches of at most so many images and pixels; `sizes` (n, 2) are widths and heights."""
+    """Rows 0, 1, … in batches of at most so many images and pixels; `sizes` (n, 2) are widths and
+    heights.
+    """
     found: list[list[int]] = []
     room = 0
     for row, pixels in enumerate(sizes.prod(axis=1).tolist()):
@@ -133,7 +144,12 @@ def _shrunk(image: Pixels, frame: Frame) -> Pixels:
 
 
 def _sampled(values: Floats | Floats32, y: Floats, x: Floats) -> Floats:
-    """(height, width, channels) values (h, w, channels) at the places y and x, (height, width), linear in between."""
+    """(height, width, channels) values (h, w, channels) at the places y and x, (height, width),
+    linear in between.
+    """
     places = (y - 0.5, x - 0.5)  # whole numbers are centres of pixels there
-    layers = [ndimage.map_coordinates(layer, places, order=1, mode="nearest") for layer in np.moveaxis(values, 2, 0)]
+    layers = [
+        ndimage.map_coordinates(layer, places, order=1, mode="nearest")
+        for layer in np.moveaxis(values, 2, 0)
+    ]
     return np.stack(layers, axis=2)

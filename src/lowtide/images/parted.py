@@ -1,7 +1,7 @@
 """Folders of images released in parts, by any number of processes.
 
-A worker writes images under the number they have; the process that started it gives them their names, so that new names
-are drawn once.
+A worker writes images under the number they have; the process that started it gives them their
+names, so that new names are drawn once.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from lowtide.errors import LowtideError
 from lowtide.images import folder, options, releasing, writing
 from lowtide.images.files import Coding, Header, spread
 from lowtide.images.mechanism import BATCH
-from lowtide.places import Place, identity, place_told, told
+from lowtide.places import Place, from_plain, identity, to_plain
 from lowtide.protocols import Changed
 
 _MOST = 32 * BATCH  # images of a part, at most: a part that is lost is soon done again
@@ -32,18 +32,27 @@ class ImagePartedJob:
 
     looks = False
 
-    def __init__(self, source: Place, plan: plan_file.Plan, options: options.ImageOptions, *, ids: Any) -> None:
+    def __init__(
+        self, source: Place, plan: plan_file.Plan, options: options.ImageOptions, *, ids: Any
+    ) -> None:
         if not source.is_dir():
-            raise LowtideError(f"{source} is one file, which one process releases; leave out workers and engine")
-        self._job = releasing.ImageJob(source, plan, options, ids=ids, progress=False, thorough=False)
+            raise LowtideError(
+                f"{source} is one file, which one process releases; leave out workers and engine"
+            )
+        self._job = releasing.ImageJob(
+            source, plan, options, ids=ids, progress=False, thorough=False
+        )
         self._job.refuse_parts()
-        self._source, self._options = source, options
-        self._told = told(source.absolute() if isinstance(source, Path) else source)
+        self._source = source
+        self._options = options
+        self._origin = to_plain(source.absolute() if isinstance(source, Path) else source)
 
     def recipe(self, out: Path, *, sharded: bool) -> dict[str, Any]:
         """What all images have in common; refuses shards, since a folder of images is one."""
         if sharded:
-            raise LowtideError("images are released into one folder, as they lie in one; leave out shards")
+            raise LowtideError(
+                "images are released into one folder, as they lie in one; leave out shards"
+            )
         self._job.check_output(out)
         found = self._job.folder
         return {
@@ -55,7 +64,8 @@ class ImagePartedJob:
 
     def parts(self, rows: int, work: Path, done: frozenset[int]) -> Iterator[dict[str, Any]]:
         """Some images each, by name, with what their headers say."""
-        found, ids = self._job.folder, self._job.ids
+        found = self._job.folder
+        ids = self._job.ids
         step = min(rows, _MOST)
         for number, start in enumerate(range(0, len(found), step)):
             index = np.arange(start, min(start + step, len(found)))
@@ -66,7 +76,7 @@ class ImagePartedJob:
                 "name": f"images {start:,} to {index[-1] + 1:,}",
                 "start": start,
                 "files": [found.names[row] for row in index.tolist()],
-                "source": self._told,
+                "source": self._origin,
                 "identity": [identity(self._source / found.names[row]) for row in index.tolist()],
                 "sizes": [header.size for header in headers],
                 "coding": [codings.index(header.coding) for header in headers],
@@ -78,9 +88,17 @@ class ImagePartedJob:
         """Nothing has to be known of the whole."""
 
     def join(
-        self, shards: Sequence[Path], private: Sequence[Path], out: Path, staged: Callable[..., Path], *, sharded: bool
+        self,
+        shards: Sequence[Path],
+        private: Sequence[Path],
+        out: Path,
+        staged: Callable[..., Path],
+        *,
+        sharded: bool,
     ) -> Mapping[str, Path]:
-        """A folder like the source, with labels; the list of new names beside it, where there are any."""
+        """A folder like the source, with labels; the list of new names beside it, where there are
+        any.
+        """
         with self._job.sink(out, staged) as sink:
             for shard in shards:
                 files = sorted(shard.iterdir())
@@ -95,7 +113,8 @@ class ImagePartWorker:
     looks = False
 
     def __init__(self, plan: plan_file.Plan, recipe: Mapping[str, Any]) -> None:
-        self._plan, self._recipe = plan, recipe
+        self._plan = plan
+        self._recipe = recipe
         self._part: releasing.ImageBatches | None = None
 
     def look(self, part: Mapping[str, Any]) -> dict[str, Any]:
@@ -132,12 +151,18 @@ class ImagePartWorker:
             Header((size[0], size[1]), False, codings[which])
             for size, which in zip(part["sizes"], part["coding"], strict=True)
         )
-        recipe, names = self._recipe, tuple(part["files"])
+        recipe = self._recipe
+        names = tuple(part["files"])
         height, width, channels = recipe["shape"]
         resized = self._plan.layout["resize"] is not None
-        source = folder.FileImages(place_told(part["source"]), names, (height, width, channels), resized, headers)
-        rows, nothing = np.arange(len(names)), folder.Skipped({})
-        return folder.ImageFolder(source.root, recipe["layout"], names, pa.table({}), nothing, source, rows)
+        source = folder.FileImages(
+            from_plain(part["source"]), names, (height, width, channels), resized, headers
+        )
+        rows = np.arange(len(names))
+        nothing = folder.Skipped({})
+        return folder.ImageFolder(
+            source.root, recipe["layout"], names, pa.table({}), nothing, source, rows
+        )
 
 
 def _coding(said: Mapping[str, Any] | None) -> Coding | None:
@@ -147,10 +172,16 @@ def _coding(said: Mapping[str, Any] | None) -> Coding | None:
 class ImagePartSink:
     """Images of a part, each in a file that is named by the number it has among all."""
 
-    def __init__(self, images: folder.ImageFolder, start: int, shard: Path, recipe: Mapping[str, Any]) -> None:
-        suffixes = [".png" if recipe["png"] else PurePosixPath(name).suffix for name in images.names]
+    def __init__(
+        self, images: folder.ImageFolder, start: int, shard: Path, recipe: Mapping[str, Any]
+    ) -> None:
+        suffixes = [
+            ".png" if recipe["png"] else PurePosixPath(name).suffix for name in images.names
+        ]
         names = [f"{start + row:09d}{suffix}" for row, suffix in enumerate(suffixes)]
-        self._sink = writing.FolderSink(shard, images, names=names, quality=recipe["quality"], renamed=False)
+        self._sink = writing.FolderSink(
+            shard, images, names=names, quality=recipe["quality"], renamed=False
+        )
 
     def __enter__(self) -> ImagePartSink:
         return self
@@ -161,6 +192,9 @@ class ImagePartSink:
         spread(lambda place: self._sink.put(int(rows[place]), pixels[place]), range(len(rows)))
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self._sink.close()

@@ -1,4 +1,6 @@
-"""Images for the Obfuscator: reference images laid out, a policy for them, and what may be promised of it."""
+"""Images for the Obfuscator: reference images laid out, a policy for them, and what may be promised
+of it.
+"""
 
 from __future__ import annotations
 
@@ -11,28 +13,47 @@ from numpy.typing import ArrayLike
 
 from lowtide.checks import LowtideError, count, one_of
 from lowtide.disclose.card import Feature, ReleaseCard
-from lowtide.disclose.certificate import Certificate, certify_fixed, certify_paper, certify_sequential
+from lowtide.disclose.certificate import (
+    Certificate,
+    certify_fixed,
+    certify_paper,
+    certify_sequential,
+)
 from lowtide.disclose.check import Check
 from lowtide.disclose.noise import KEY_BYTES, KeyedNoise
-from lowtide.disclose.rehearsal import Goal, Rehearsal, Task, Tick, read_secret, read_utility, refuse_few
-from lowtide.extras import optional
+from lowtide.disclose.raw_past import RawPast
+from lowtide.disclose.rehearsal import (
+    Goal,
+    Rehearsal,
+    Task,
+    Tick,
+    read_secret,
+    read_utility,
+    refuse_few,
+)
+from lowtide.extras import need_torch
 from lowtide.images.alignment import ALIGNED
 from lowtide.images.encoder import Grid, as_images
 from lowtide.images.filling import FILLED_IN, LENT
 from lowtide.images.hider import ImageHider
 from lowtide.images.inpainting import FILLS
-from lowtide.images.mechanism import GREY, REDRAW, FixedPatches, ImageMechanism, PaperPatches, PatchPolicy, all_flags
+from lowtide.images.mechanism import (
+    GREY,
+    REDRAW,
+    FixedPatches,
+    ImageMechanism,
+    PatchPolicy,
+    all_flags,
+)
 from lowtide.images.options import ImageOptions
-from lowtide.images.problem import CHECKERS, ImageProblem, make_plan, make_sequential
+from lowtide.images.problem import ImageProblem, make_plan, make_sequential
 from lowtide.images.redraw_planning import certify_region, rehearse_region
 from lowtide.labels import Classes
 from lowtide.splits import stream
 from lowtide.types import Bools, Labels
 
 if TYPE_CHECKING:
-    from lowtide.images import fitting
-else:
-    fitting = optional("lowtide.images.fitting")
+    pass
 
 _PATCH = 8  # side in pixels
 _NOISE = 1.0  # λ in units of the pixel range
@@ -45,20 +66,23 @@ class ImageSettings:
     """What only the Obfuscator of images takes.
 
     Attributes:
-        mirror: whether a mirrored image is as likely as the image, which gives planning twice the images and treats
-            both sides alike; not where left and right mean something.
-        attackers: names of the attackers that check the release; by default logistic regression on edges and a small
-            network.
+        mirror: whether a mirrored image is as likely as the image, which gives planning twice the
+            images and treats both sides alike; not where left and right mean something.
+        attackers: names of the attackers that check the release; by default logistic regression on
+            edges and a small network steer the search, and all that an audit runs but the paper's
+            network check its end.
         region: the share of the pixels that `redraw` keeps or replaces as one region.
-        fill: what `fixed` hides is painted `grey`, as by default; or in the `mean` colour of what the image shows, with
-            a `blur` of what lies around, or smoothly from its border (`inpaint`), all of which depend on nothing but
-            what is shown; or `redraw` fills it in by the details of images with a like visible part.
-        resize: the size in which images are looked at, where they are released at their own: the card says so.
+        fill: what `fixed` hides is painted `grey`, as by default; or in the `mean` colour of what
+            the image shows, with a `blur` of what lies around, or smoothly from its border
+            (`inpaint`), all of which depend on nothing but what is shown; or `redraw` fills it in
+            by the details of images with a like visible part.
+        resize: the size in which images are looked at, where they are released at their own: the
+            card says so.
         align: what masks follow, where they follow the face: the card says so.
     """
 
     mirror: bool = True
-    attackers: Sequence[str] = CHECKERS
+    attackers: Sequence[str] | None = None
     region: float = ImageOptions.region
     fill: str | None = None
     resize: str | None = None
@@ -97,29 +121,37 @@ class ImagePlanner:
             utility: (n,) what the release should still tell.
         """
         _check_task(task)
+        need_torch("a plan of images")
         if groups is not None:
-            raise LowtideError("groups are not kept apart when images are planned; leave groups out")
+            raise LowtideError(
+                "groups are not kept apart when images are planned; leave groups out"
+            )
         images = as_images(x)
         classes, codes = read_secret(s, len(images), "images")
         refuse_few(codes, classes, "images")
         useful = _useful(utility, len(images))
         grid = Grid(*images.shape, _side(task.tide.features))
-        keep, hide = read_patches("keep", task.keep, grid), read_patches("hide", task.hide, grid)
+        keep = read_patches("keep", task.keep, grid)
+        hide = read_patches("hide", task.hide, grid)
         if (keep & hide).any():
-            raise LowtideError(f"{int((keep & hide).sum())} patch(es) cannot be both kept and hidden; choose")
+            raise LowtideError(
+                f"{int((keep & hide).sum())} patch(es) cannot be both kept and hidden; choose"
+            )
         lam = _NOISE if task.mechanism == "gaussian" and task.lam is None else task.lam
         seed = count("random_state", task.seed, 0)
         key = stream(seed, "image rehearsal").generate_state(KEY_BYTES // 4).tobytes()
+        fill = _PAINTED.get(task.settings.fill, task.settings.fill)
+        mechanism = ImageMechanism(grid, task.mechanism, lam, fill)  # type: ignore[arg-type]
         problem = ImageProblem(
             images,
             codes,
             classes,
-            ImageMechanism(grid, task.mechanism, lam, _PAINTED.get(task.settings.fill, task.settings.fill)),  # type: ignore[arg-type]
+            mechanism,
             keep,
             hide,
             KeyedNoise(key),
             mirror=task.settings.mirror,
-            attackers=tuple(task.settings.attackers),
+            attackers=None if task.settings.attackers is None else tuple(task.settings.attackers),
             seed=seed,
             utility=useful,
         )
@@ -152,7 +184,7 @@ class ImagePlanner:
 
     def rehearse(self, goal: Goal | None, tick: Tick) -> Rehearsal:
         """Plan, and attack a rehearsal of the release."""
-        ways = {"fixed": self._fixed, "redraw": self._redraw, "sequential": self._sequential, "paper": self._paper}
+        ways = {"fixed": self._fixed, "redraw": self._redraw, "sequential": self._sequential}
         return ways[self.task.policy](goal, tick)
 
     def hider(self, rehearsal: Rehearsal, card: ReleaseCard) -> ImageHider:
@@ -174,13 +206,19 @@ class ImagePlanner:
 
     def _judged_small(self, certificate: Certificate) -> Certificate:
         """The same, with a word on images that are released larger than they were looked at."""
-        grid, settings = self.problem.mechanism.grid, self.task.settings
+        grid = self.problem.mechanism.grid
+        settings = self.task.settings
         said = [] if settings.resize is None else [judged_small(grid.width, grid.height)]
         said += [] if settings.align is None else [ALIGNED]
-        return replace(certificate, statements=(*certificate.statements, *said)) if said else certificate
+        return (
+            replace(certificate, statements=(*certificate.statements, *said))
+            if said
+            else certificate
+        )
 
     def _redraw(self, goal: Goal | None, tick: Tick) -> Rehearsal:
-        problem, grid = self.problem, self.problem.mechanism.grid
+        problem = self.problem
+        grid = self.problem.mechanism.grid
         found = rehearse_region(problem, self.task, tick)
         shares = found.changed * found.policy.region.patches(grid)
         return Rehearsal(
@@ -188,7 +226,9 @@ class ImagePlanner:
             problem.mechanism,
             found.check,
             self._judged_small(certify_region(found, problem, self.task)),
-            features=tuple(Feature(*pair) for pair in zip(grid.features.names, shares.tolist(), strict=True)),
+            features=tuple(
+                Feature(*pair) for pair in zip(grid.features.names, shares.tolist(), strict=True)
+            ),
             rows=found.rows,
             changed=found.pixels,
             described="redraw",
@@ -202,6 +242,8 @@ class ImagePlanner:
         )
 
     def _sequential(self, goal: Goal | None, tick: Tick) -> Rehearsal:
+        if self.task.past == "raw":
+            return self._raw_past()
         policy, check = make_sequential(
             self.problem,
             self._options(),
@@ -218,15 +260,21 @@ class ImagePlanner:
         )
         return self._rehearsal(policy, check, certificate)
 
-    def _paper(self, goal: Goal | None, tick: Tick) -> Rehearsal:
-        problem, mechanism = self.problem, self.problem.mechanism
+    def _raw_past(self) -> Rehearsal:
+        from lowtide.images.fitting import fit_images
+
+        problem = self.problem
+        mechanism = self.problem.mechanism
         # As the paper does, all images are used; the rule promises nothing anyway.
-        density = fitting.fit_images(problem.images, problem.codes, self._options())
-        policy = PaperPatches(density, self.task.threshold, problem.keep, problem.hide)
+        density = fit_images(problem.images, problem.codes, self._options())
+        policy = RawPast(density, self.task.threshold, problem.keep, problem.hide)
         # Pixels lie in [0, 1], where radius and diameter are both √(pixels · channels).
         radii = np.sqrt(mechanism.grid.sizes * mechanism.grid.channels)
-        n, scale = len(problem.codes), mechanism.lam or np.inf
-        certificate = certify_paper(policy.epsilon, self.classes.prior, radii=radii, scale=scale, rows=n)
+        n = len(problem.codes)
+        scale = mechanism.lam or np.inf
+        certificate = certify_paper(
+            policy.epsilon, self.classes.prior, radii=radii, scale=scale, rows=n
+        )
         return self._rehearsal(policy, problem.check(policy), certificate)
 
     def _options(self) -> Any:
@@ -235,7 +283,8 @@ class ImagePlanner:
 
     def _rehearsal(self, policy: PatchPolicy, check: Check, certificate: Certificate) -> Rehearsal:
         """What the card says of the rehearsed release of the reference images."""
-        problem, grid = self.problem, self.problem.mechanism.grid
+        problem = self.problem
+        grid = self.problem.mechanism.grid
         flags = all_flags(problem.images, policy)
         hidden = flags.mean(axis=0)
         filled = {} if self.task.settings.fill is None else {"fill": self.task.settings.fill}
@@ -246,7 +295,9 @@ class ImagePlanner:
             problem.mechanism,
             check,
             self._judged_small(certificate),
-            features=tuple(Feature(*pair) for pair in zip(grid.features.names, hidden.tolist(), strict=True)),
+            features=tuple(
+                Feature(*pair) for pair in zip(grid.features.names, hidden.tolist(), strict=True)
+            ),
             rows=len(flags),
             changed=float(hidden @ grid.sizes / grid.sizes.sum()),
             described=self.task.mechanism,
@@ -255,7 +306,8 @@ class ImagePlanner:
 
     def _asked(self) -> dict[str, Any]:
         """What the card says of the options of every policy."""
-        problem, grid = self.problem, self.problem.mechanism.grid
+        problem = self.problem
+        grid = self.problem.mechanism.grid
         return {
             "patch": grid.patch,
             "size": (grid.width, grid.height),
@@ -267,9 +319,9 @@ class ImagePlanner:
 def judged_small(width: int, height: int) -> str:
     """What a person must know who releases images that were looked at in another size."""
     return (
-        f"Attackers looked at {width}x{height} pixels, and images are released at their own sizes: what is hidden is "
-        "hidden there, too, but what finer detail of the shown part tells, nobody has judged. An audit with a larger "
-        "--resize looks closer."
+        f"Attackers looked at {width}x{height} pixels, and images are released at their own sizes:"
+        " what is hidden is hidden there, too, but what finer detail of the shown part tells,"
+        " nobody has judged. An audit with a larger --resize looks closer."
     )
 
 
@@ -285,18 +337,27 @@ def _useful(utility: ArrayLike | None, n: int) -> Labels | None:
 def _check_task(task: Task) -> None:
     if task.delta is not None:
         raise LowtideError("noise on pixels is set by lam, not by a promise; leave delta out")
-    if task.policy == "sequential" and task.mechanism != "redact":
-        raise LowtideError("policy='sequential' redacts patches of images; use mechanism='redact', or 'fixed'")
+    if task.policy == "sequential" and task.past == "disclosed" and task.mechanism != "redact":
+        raise LowtideError(
+            "policy='sequential' redacts patches of images; use mechanism='redact', or 'fixed'"
+        )
     if task.policy == "redraw" and task.mechanism != "redact":
-        raise LowtideError("policy='redraw' adds no noise to pixels; leave mechanism out, or use policy='fixed'")
+        raise LowtideError(
+            "policy='redraw' adds no noise to pixels; leave mechanism out, or use policy='fixed'"
+        )
     if task.settings.align is not None and task.policy == "redraw":
-        raise LowtideError("policy='redraw' lends regions between images as they lie; leave align out, or use 'fixed'")
+        raise LowtideError(
+            "policy='redraw' lends regions between images as they lie; leave align out, or use"
+            " 'fixed'"
+        )
     fill = task.settings.fill
     if fill is None:
         return
     one_of("fill", fill, (_GREY, *FILLS, REDRAW))
     if task.policy != "fixed" or task.mechanism != "redact":
-        raise LowtideError(f"fill={fill!r} is for policy='fixed' with mechanism='redact'; leave fill out")
+        raise LowtideError(
+            f"fill={fill!r} is for policy='fixed' with mechanism='redact'; leave fill out"
+        )
 
 
 def _side(features: Any) -> int:
@@ -305,36 +366,48 @@ def _side(features: Any) -> int:
         return _PATCH
     if not isinstance(features, (int, np.integer)) or isinstance(features, bool):
         raise LowtideError(
-            f"the features of images are the side of their patches in pixels, such as 8; got {type(features).__name__}"
+            "the features of images are the side of their patches in pixels, such as 8; got"
+            f" {type(features).__name__}"
         )
     return count("the side of a patch", int(features), 1)
 
 
 def read_patches(name: str, patches: Any, grid: Grid) -> Bools:
-    """The mask (m,) of patches given by their numbers, as a mask, or as boxes `"x,y,w,h"` in pixels.
+    """The mask (m,) of patches given by their numbers, as a mask, or as boxes `"x,y,w,h"` in
+    pixels.
 
     Args:
         name: what the caller calls them, such as "keep".
-        patches: numbers, row by row from the upper left; booleans (m,); texts, each a number or a box; or one text.
+        patches: numbers, row by row from the upper left; booleans (m,); texts, each a number or a
+            box; or one text.
         grid: the patches there are.
     """
     m = len(grid)
     given = [patches] if isinstance(patches, str) else patches
     if any(isinstance(one, str) for one in given):
-        masks = [_box(name, one, grid) if isinstance(one, str) else read_patches(name, [one], grid) for one in given]
+        masks = [
+            _box(name, one, grid) if isinstance(one, str) else read_patches(name, [one], grid)
+            for one in given
+        ]
         return np.any(masks, axis=0)
     array = np.asarray(given)
     if array.dtype == np.bool_:
         if array.shape != (m,):
-            raise LowtideError(f"{name} is a mask of shape {array.shape}; there are {m} patches, give ({m},)")
+            raise LowtideError(
+                f"{name} is a mask of shape {array.shape}; there are {m} patches, give ({m},)"
+            )
         return np.array(array)
     mask = np.zeros(m, dtype=bool)
     if array.size == 0:
         return mask
     if array.ndim != 1 or array.dtype.kind not in "iu":
-        raise LowtideError(f"{name} must hold numbers of patches or be a mask, got {array.dtype} {array.shape}")
+        raise LowtideError(
+            f"{name} must hold numbers of patches or be a mask, got {array.dtype} {array.shape}"
+        )
     if array.min() < 0 or array.max() >= m:
-        raise LowtideError(f"{name} must hold numbers of patches from 0 to {m - 1}, row by row from the upper left")
+        raise LowtideError(
+            f"{name} must hold numbers of patches from 0 to {m - 1}, row by row from the upper left"
+        )
     mask[array] = True
     return mask
 
@@ -348,11 +421,18 @@ def _box(name: str, text: str, grid: Grid) -> Bools:
     if len(numbers) == 1:
         return read_patches(name, numbers, grid)
     if len(numbers) != 4 or min(numbers[:2]) < 0 or min(numbers[2:]) < 1:
-        raise LowtideError(f'{name} must hold numbers of patches or boxes "x,y,w,h" in pixels, got {text!r}')
+        raise LowtideError(
+            f'{name} must hold numbers of patches or boxes "x,y,w,h" in pixels, got {text!r}'
+        )
     x, y, width, height = numbers
     if x + width > grid.width or y + height > grid.height:
-        raise LowtideError(f"the box {text!r} of {name} reaches beyond the images of {grid.width}×{grid.height} pixels")
+        raise LowtideError(
+            f"the box {text!r} of {name} reaches beyond the images of {grid.width}×{grid.height}"
+            " pixels"
+        )
     touched = np.zeros((grid.down, grid.across), dtype=bool)
     side = grid.patch
-    touched[y // side : (y + height - 1) // side + 1, x // side : (x + width - 1) // side + 1] = True
+    touched[y // side : (y + height - 1) // side + 1, x // side : (x + width - 1) // side + 1] = (
+        True
+    )
     return touched.ravel()

@@ -1,6 +1,7 @@
 """Planning for images: the order in which patches are hidden, and what is left to read on the way.
 
-What is hidden or shown together: patches of the release, and the places of an image that features belong to.
+What is hidden or shown together: patches of the release, and the places of an image that features
+belong to.
 """
 
 from __future__ import annotations
@@ -16,7 +17,16 @@ from lowtide.disclose.budget import Point
 from lowtide.images.encoder import Grid
 from lowtide.images.mechanism import FixedPatches
 from lowtide.images.planning_attackers import CELLS, EdgeAttacker, Thumbnails
-from lowtide.images.shapes import CAUTIOUS, KNOTS, ORDERING, Family, HiddenShape, blended, choose_families, families
+from lowtide.images.shapes import (
+    CAUTIOUS,
+    KNOTS,
+    ORDERING,
+    Family,
+    HiddenShape,
+    blended,
+    choose_families,
+    families,
+)
 from lowtide.images.showing import PlaceNumbers, showing_order
 from lowtide.splits import generator, stratified, stratified_folds, stream
 from lowtide.types import Bools, Floats, Ints
@@ -39,7 +49,8 @@ class Units:
 
     @classmethod
     def make(cls, grid: Grid, cells: int, *, mirror: bool) -> Units:
-        """Join patches and places that lie in each other, and with `mirror` those that mirror each other.
+        """Join patches and places that lie in each other, and with `mirror` those that mirror each
+        other.
 
         Args:
             grid: the patches.
@@ -47,9 +58,12 @@ class Units:
             mirror: whether both sides of an image are treated alike.
         """
         m = len(grid)
-        place, patch = m + np.arange(cells**2), np.arange(m)
-        over_patch, over_place = m + _places_at_patches(grid, cells), _patches_at_places(grid, cells)
-        # Patches as large as places own them; smaller ones belong to one, and so do slivers at the edge.
+        place = m + np.arange(cells**2)
+        patch = np.arange(m)
+        over_patch = m + _places_at_patches(grid, cells)
+        over_place = _patches_at_places(grid, cells)
+        # Patches as large as places own them; smaller ones belong to one, and so do slivers at the
+        # edge.
         coarse = grid.patch * cells >= min(grid.height, grid.width)
         links = [(place, over_place)] if coarse else []
         alone = ~np.isin(patch, over_place) if coarse else np.ones(m, dtype=bool)
@@ -58,7 +72,9 @@ class Units:
             links.append((place, m + _mirrored(cells, cells)))
             links.append((patch, _mirrored(grid.down, grid.across)))
         first, second = (np.concatenate([link[k] for link in links]) for k in (0, 1))
-        graph = coo_array((np.ones(len(first)), (first, second)), shape=(m + cells**2, m + cells**2))
+        graph = coo_array(
+            (np.ones(len(first)), (first, second)), shape=(m + cells**2, m + cells**2)
+        )
         number = np.asarray(connected_components(graph, directed=False)[1], dtype=np.intp)
         return cls(number[:m], number[m:])
 
@@ -66,7 +82,8 @@ class Units:
 def _patches_at_places(grid: Grid, cells: int) -> Ints:
     """(places,) the patch at the centre of each place."""
     row, column = np.divmod(np.arange(cells**2), cells)
-    y, x = (row + 0.5) * grid.height / cells, (column + 0.5) * grid.width / cells
+    y = (row + 0.5) * grid.height / cells
+    x = (column + 0.5) * grid.width / cells
     return np.asarray(y // grid.patch * grid.across + x // grid.patch, dtype=np.intp)
 
 
@@ -86,15 +103,23 @@ def _mirrored(down: int, across: int) -> Ints:
     return numbers[:, ::-1].ravel()
 
 
-_SHARES = (*np.arange(1.0, 0.5, -0.05), *np.arange(0.5, 0.05, -0.1))  # kept, where the curve is read
-_ORDERING, _SHAPING = 0.15, 0.6  # of the work, one after the other
+_SHARES = (
+    *np.arange(1.0, 0.5, -0.05),
+    *np.arange(0.5, 0.05, -0.1),
+)  # kept, where the curve is read
+# of the work, one after the other
+_ORDERING = 0.15
+_SHAPING = 0.6
 _SPLITS = 3  # into two halves of the images, whose orders are averaged
-_FEWEST = 100  # images of a class that choose shapes; with fewer, differences between shapes are chance
+_FEWEST = (
+    100  # images of a class that choose shapes; with fewer, differences between shapes are chance
+)
 
 
 @dataclass(frozen=True, eq=False)
 class PatchPlanner:
-    """Finds the order of hiding, then reads releases along it with attackers that are fitted afresh.
+    """Finds the order of hiding, then reads releases along it with attackers that are fitted
+    afresh.
 
     Attributes:
         data: the images for planning.
@@ -103,7 +128,8 @@ class PatchPlanner:
         hide: (m,) patches that must be hidden.
         mirror: whether a mirrored image is as likely as the image.
         seed: of the attackers.
-        utility: the same images with the classes of what should still be told; patches that carry it are hidden later.
+        utility: the same images with the classes of what should still be told; patches that carry
+            it are hidden later.
         tick: called with the share of the work that is done.
     """
 
@@ -124,10 +150,16 @@ class PatchPlanner:
         shapes = self._shapes(numbers, order)
         self.tick(_ORDERING + _SHAPING)
         attacker = EdgeAttacker(self.data, mirror=self.mirror, seed=self.seed)
-        useful = None if self.utility is None else EdgeAttacker(self.utility, mirror=self.mirror, seed=self.seed)
+        useful = (
+            None
+            if self.utility is None
+            else EdgeAttacker(self.utility, mirror=self.mirror, seed=self.seed)
+        )
         start = self.data.shown(self.grid.spread(self.hide))
         marginal = np.where(self.hide, np.nan, self._of_patches(attacker.where(start)))
-        plan = FixedPatches(self.grid, self.hide.copy(), order, self.keep, self.hide, (), marginal, shapes)
+        plan = FixedPatches(
+            self.grid, self.hide.copy(), order, self.keep, self.hide, (), marginal, shapes
+        )
         points: list[Point] = []
         for number, share in enumerate(_SHARES):
             here = plan.at(float(share))
@@ -142,17 +174,21 @@ class PatchPlanner:
     def _shapes(self, numbers: PlaceNumbers, order: Ints) -> tuple[HiddenShape, ...]:
         """The shapes that tell least at several shares; none where a utility has its say.
 
-        Some of the images order the patches, the others choose between that order and other shapes. Then the order that
-        all of them gave stands for it. Where images are too few to choose by, single patches of the order are chance as
-        well: it is smoothed.
+        Some of the images order the patches, the others choose between that order and other shapes.
+        Then the order that all of them gave stands for it. Where images are too few to choose by,
+        single patches of the order are chance as well: it is smoothed.
         """
         if self.utility is not None:
             return ()
         split = stratified(self.data.codes, 1 - ORDERING, seed=stream(self.seed, "image shapes"))
-        counts = [np.bincount(self.data.codes[part], minlength=len(self.data.prior)) for part in split]
+        counts = [
+            np.bincount(self.data.codes[part], minlength=len(self.data.prior)) for part in split
+        ]
         every = families(self._ranks(order), mirror=self.mirror)
         if np.min(counts) < _FEWEST:
-            return (self._shape(KNOTS[0], next(one for one in every if one.name == CAUTIOUS), order),)
+            return (
+                self._shape(KNOTS[0], next(one for one in every if one.name == CAUTIOUS), order),
+            )
         learning = np.isin(np.arange(len(self.data.codes)), split.kept)
         first = self.order(numbers, split.kept)
         chosen = choose_families(
@@ -165,24 +201,33 @@ class PatchPlanner:
             tick=lambda done: self.tick(_ORDERING + _SHAPING * done),
         )
         return tuple(
-            self._shape(share, blended(every, parts), order) for share, parts in zip(KNOTS, chosen, strict=True)
+            self._shape(share, blended(every, parts), order)
+            for share, parts in zip(KNOTS, chosen, strict=True)
         )
 
     def _shape(self, share: float, family: Family, order: Ints) -> HiddenShape:
-        """A family as an order of hiding in which what must be hidden comes first, and what must be shown last."""
+        """A family as an order of hiding in which what must be hidden comes first, and what must be
+        shown last.
+        """
         place = np.argsort(family.order(self.grid, order))
         return HiddenShape(share, family.name, np.lexsort((place, self.keep, ~self.hide)))
 
     def _ranks(self, order: Ints) -> Floats:
         """(places, places) how soon an order of patches (m,) hides each place."""
-        rank = np.argsort(order)[_patches_at_places(self.grid, CELLS)].reshape(CELLS, CELLS).astype(np.float64)
+        rank = (
+            np.argsort(order)[_patches_at_places(self.grid, CELLS)]
+            .reshape(CELLS, CELLS)
+            .astype(np.float64)
+        )
         return (rank + rank[:, ::-1]) / 2 if self.mirror else rank
 
     def order(self, numbers: PlaceNumbers, rows: Ints) -> Ints:
-        """(m,) the patches in the order of hiding: those that must be hidden first, those that must be shown last.
+        """(m,) the patches in the order of hiding: those that must be hidden first, those that must
+        be shown last.
 
-        Which of two patches that tell about as much is shown first is chance. Orders of random halves of the images
-        differ there, and agree where it matters: the patches are ordered by their mean rank.
+        Which of two patches that tell about as much is shown first is chance. Orders of random
+        halves of the images differ there, and agree where it matters: the patches are ordered by
+        their mean rank.
 
         Args:
             numbers: of all images.
@@ -205,7 +250,9 @@ class PatchPlanner:
         return np.lexsort((place[units.of_patch], self.keep, ~self.hide))
 
     def _halves(self, rows: Ints) -> list[Ints]:
-        """Random halves of some images, or these themselves where a half would be too few to go by."""
+        """Random halves of some images, or these themselves where a half would be too few to go
+        by.
+        """
         codes = self.data.codes[rows]
         if np.bincount(codes, minlength=len(self.data.prior)).min() < 2 * _FEWEST:
             return [rows]
@@ -215,9 +262,15 @@ class PatchPlanner:
 
     def _of_patches(self, carried: Floats) -> Floats:
         """(m,) nats of each patch, from those of small pixels (h, w)."""
-        grid, factor = self.grid, self.data.factor
-        tall, wide = (np.minimum(factor, side - np.arange(0, side, factor)) for side in (grid.height, grid.width))
+        grid = self.grid
+        factor = self.data.factor
+        tall, wide = (
+            np.minimum(factor, side - np.arange(0, side, factor))
+            for side in (grid.height, grid.width)
+        )
         each = carried / (tall[:, None] * wide)  # small pixels at the edges stand for fewer
-        large = np.repeat(np.repeat(each, factor, axis=0), factor, axis=1)[: grid.height, : grid.width]
+        large = np.repeat(np.repeat(each, factor, axis=0), factor, axis=1)[
+            : grid.height, : grid.width
+        ]
         patch = grid.spread(np.arange(len(grid))).ravel()
         return np.asarray(np.bincount(patch, large.ravel(), minlength=len(grid)), dtype=np.float64)

@@ -1,9 +1,11 @@
-"""An attacker that reads drawing and shading: logistic regression on edges, fitted anew for every release.
+"""An attacker that reads drawing and shading: logistic regression on edges, fitted anew for every
+release.
 
-Its scores are sums over places of the image, so a map of where it reads is had without asking again: tiles are hidden
-one after the other, in random order and at random places, and every tile is charged with the information that goes.
-Counted by the labels of held-out images, `log q(s|x)` before minus after, that number drowns in noise. It is counted by
-what the attacker believes instead, `KL(q(·|x) ‖ q(·|x without the tile))`: for an exact posterior its mean is the same
+Its scores are sums over places of the image, so a map of where it reads is had without asking
+again: tiles are hidden one after the other, in random order and at random places, and every tile is
+charged with the information that goes. Counted by the labels of held-out images, `log q(s|x)`
+before minus after, that number drowns in noise. It is counted by what the attacker believes
+instead, `KL(q(·|x) ‖ q(·|x without the tile))`: for an exact posterior its mean is the same
 conditional information, and no label enters.
 
 Small versions of images that a plan is made with, shown in part.
@@ -24,7 +26,6 @@ from sklearn.preprocessing import StandardScaler
 
 from lowtide.disclose.budget import Reading
 from lowtide.errors import LowtideError
-from lowtide.extras import Tensor, nn, optional, torch
 from lowtide.images.attackers import edges_and_shades
 from lowtide.images.encoder import Images
 from lowtide.splits import generator, generator_for, stratified_folds, stratified_sample
@@ -32,9 +33,8 @@ from lowtide.training import one_thread
 from lowtide.types import Bools, Floats, Labels, Pixels
 
 if TYPE_CHECKING:
-    from lowtide.images import convnets
-else:
-    convnets = optional("lowtide.images.convnets")
+    from torch import Tensor
+
 
 Hide = Callable[[Pixels], Pixels]
 """Everything hidden: from images (n, height, width, channels) to their stand-ins."""
@@ -65,13 +65,18 @@ class Thumbnails:
     rows: Labels = field(repr=False)
 
     @classmethod
-    def make(cls, images: Images, rows: Labels, codes: Labels, prior: Floats, hide: Hide) -> Thumbnails:
+    def make(
+        cls, images: Images, rows: Labels, codes: Labels, prior: Floats, hide: Hide
+    ) -> Thumbnails:
         """Read the images `rows` batch by batch; `codes` are those of all images."""
         height, width, _ = images.shape
         factor = max(1, round(max(height, width) / _SIDE))
         if len(rows) > _ROWS:
-            rows = rows[stratified_sample(codes[rows], _ROWS, generator_for("thumbnails", len(rows)))]
-        raw, standins = [], []
+            rows = rows[
+                stratified_sample(codes[rows], _ROWS, generator_for("thumbnails", len(rows)))
+            ]
+        raw = []
+        standins = []
         for start in range(0, len(rows), _AT_ONCE):
             pixels = images.read(rows[start : start + _AT_ONCE])
             raw.append(_smaller(pixels, factor))
@@ -81,7 +86,9 @@ class Thumbnails:
     def about(self, codes: Labels) -> Thumbnails:
         """The same images with other classes, those of all images."""
         own = codes[self.rows]
-        return replace(self, codes=own, prior=np.bincount(own, minlength=int(codes.max()) + 1) / len(own))
+        return replace(
+            self, codes=own, prior=np.bincount(own, minlength=int(codes.max()) + 1) / len(own)
+        )
 
     @property
     def channels(self) -> int:
@@ -89,28 +96,50 @@ class Thumbnails:
         return int(self.raw.shape[3])
 
     def shown(self, hidden: Bools) -> Tensor:
-        """What share of every small pixel is shown, (h, w), when the pixels `hidden` (height, width) are not."""
+        """What share of every small pixel is shown, (h, w), when the pixels `hidden` (height,
+        width) are not.
+        """
+        import torch
+
         return averaged(torch.from_numpy(~hidden)[None, None].float(), self.factor)[0, 0]
 
     def composed(self, rows: Labels, shown: Tensor) -> Tensor:
-        """The release of some images that shows the share `shown` (h, w) of every pixel raw, (n, channels, h, w)."""
-        return compose(convnets.to_input(self.raw[rows]), convnets.to_input(self.standins[rows]), shown)
+        """The release of some images that shows the share `shown` (h, w) of every pixel raw, (n,
+        channels, h, w).
+        """
+        from lowtide.images import convnets
+
+        return compose(
+            convnets.to_input(self.raw[rows]), convnets.to_input(self.standins[rows]), shown
+        )
 
 
 def averaged(x: Tensor, factor: int) -> Tensor:
-    """Averages over squares of factor × factor pixels, smaller at the edges; (n, channels, height, width)."""
-    return nn.functional.avg_pool2d(x, factor, ceil_mode=True) if factor > 1 else x
+    """Averages over squares of factor × factor pixels, smaller at the edges; (n, channels, height,
+    width).
+    """
+    if factor == 1:
+        return x
+
+    from torch import nn
+
+    return nn.functional.avg_pool2d(x, factor, ceil_mode=True)
 
 
 def _smaller(pixels: Pixels, factor: int) -> Pixels:
     if factor == 1:
         return pixels
+
+    import torch
+
     means = averaged(torch.from_numpy(pixels).permute(0, 3, 1, 2).float(), factor)
     return np.ascontiguousarray(means.round().byte().permute(0, 2, 3, 1).numpy())
 
 
 def compose(raw: Tensor, standins: Tensor, shown: Tensor) -> Tensor:
     """The release that shows the share `shown`, (h, w) or (n, 1, h, w), of every pixel raw."""
+    import torch
+
     return (standins + shown * (raw - standins)).contiguous(memory_format=torch.channels_last)
 
 
@@ -155,10 +184,13 @@ class EdgeAttacker:
     """
 
     def __init__(self, data: Thumbnails, *, mirror: bool, seed: int) -> None:
-        self.data, self.mirror, self.seed = data, mirror, seed
+        self.data = data
+        self.mirror = mirror
+        self.seed = seed
         folds = min(_FOLDS, int(np.bincount(data.codes).min()))
         self.fold = stratified_folds(data.codes, folds, generator(seed, "edge folds"))
-        # One release of a plan is much like the one before: its regression starts where that one ended.
+        # One release of a plan is much like the one before: its regression starts where that one
+        # ended.
         self._models = [
             LogisticRegression(C=1.0, max_iter=_STEPS, tol=1e-3, warm_start=True)
             for _ in range(int(self.fold.max()) + 1)
@@ -166,7 +198,8 @@ class EdgeAttacker:
 
     def read(self, shown: Tensor) -> Reading:
         """How much the release that shows `shown` (h, w) tells."""
-        sides, density = self._features(shown), np.zeros((len(self.data.codes), len(self.data.prior)))
+        sides = self._features(shown)
+        density = np.zeros((len(self.data.codes), len(self.data.prior)))
         with one_thread():
             for k in range(int(self.fold.max()) + 1):
                 model = self._fit(sides, k)
@@ -179,12 +212,15 @@ class EdgeAttacker:
         sides = self._features(shown)
         height, width = (_overlap(side) for side in shown.shape)
         live = (height @ shown.double().numpy() @ width.T).ravel() > _NOTHING
-        total, seen = np.zeros(CELLS**2), np.zeros(CELLS**2)
+        total = np.zeros(CELLS**2)
+        seen = np.zeros(CELLS**2)
         with one_thread():
             for k in range(int(self.fold.max()) + 1):
                 model = self._fit(sides, k)
                 for x, scores in zip(model.asked, model.scores, strict=True):
-                    parts = np.stack([placed(x * row, self.data.channels) for row in model.weights], axis=1)
+                    parts = np.stack(
+                        [placed(x * row, self.data.channels) for row in model.weights], axis=1
+                    )
                     _charge(parts - parts.mean(axis=0), scores, live, rng, total, seen)
         carried = (total / np.maximum(seen, 1)).reshape(CELLS, CELLS)
         # From places to pixels; each pixel gets the share of a place that it covers.
@@ -193,10 +229,15 @@ class EdgeAttacker:
 
     def _features(self, shown: Tensor) -> list[Floats]:
         """(n, features) of the release, and of its mirror image."""
-        plain, turned = [], []
+        import torch
+
+        plain = []
+        turned = []
         with torch.no_grad(), one_thread():
             for start in range(0, len(self.data.codes), _BATCH):
-                x = self.data.composed(np.arange(start, min(start + _BATCH, len(self.data.codes))), shown)
+                x = self.data.composed(
+                    np.arange(start, min(start + _BATCH, len(self.data.codes))), shown
+                )
                 plain.append(edges_and_shades(x))
                 if self.mirror:
                     turned.append(edges_and_shades(x.flip(3)))
@@ -204,19 +245,25 @@ class EdgeAttacker:
 
     def _fit(self, sides: list[Floats], k: int) -> _Model:
         """Fit on all folds but k, on both sides of the images, and answer about fold k."""
-        learn, rows = np.flatnonzero(self.fold != k), np.flatnonzero(self.fold == k)
-        codes, prior = self.data.codes, self.data.prior
+        learn = np.flatnonzero(self.fold != k)
+        rows = np.flatnonzero(self.fold == k)
+        codes = self.data.codes
+        prior = self.data.prior
         scaler = StandardScaler().fit(sides[0][learn])
         known = np.concatenate([scaler.transform(side[learn]) for side in sides])
         model = self._models[k]
         model.C = 1.0 / len(known)  # as many nats of penalty for a weight of 1 as for one image
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # so many steps show where a secret sits
+            warnings.simplefilter(
+                "ignore", ConvergenceWarning
+            )  # so many steps show where a secret sits
             model.fit(known, np.tile(codes[learn], len(sides)))
         asked = np.stack([scaler.transform(side[rows]) for side in sides])
-        weights, offset = model.coef_, model.intercept_
+        weights = model.coef_
+        offset = model.intercept_
         if len(prior) == 2:
-            weights, offset = np.concatenate([0 * weights, weights]), np.array([0.0, float(offset[0])])
+            weights = np.concatenate([0 * weights, weights])
+            offset = np.array([0.0, float(offset[0])])
         scores = asked @ weights.T + offset
         belief = _belief(scores.mean(axis=0), codes[rows])
         density = log_softmax(belief * scores.mean(axis=0), axis=1) - np.log(prior)
@@ -224,10 +271,15 @@ class EdgeAttacker:
 
 
 def by_kind(values: Floats, channels: int) -> tuple[Floats, Floats, Floats]:
-    """Numbers of `edges_and_shades` (…, features): shades in 16 × 16 places, edges in 8 × 8, and in 16 × 16."""
+    """Numbers of `edges_and_shades` (…, features): shades in 16 × 16 places, edges in 8 × 8, and in
+    16 × 16.
+    """
     sizes = (channels * CELLS**2, _BINS * (CELLS // 2) ** 2, _BINS * CELLS**2)
     if values.shape[-1] != sum(sizes):
-        raise LowtideError(f"edges of images with {channels} channel(s) are {sum(sizes)} numbers, got {values.shape}")
+        raise LowtideError(
+            f"edges of images with {channels} channel(s) are {sum(sizes)} numbers, got"
+            f" {values.shape}"
+        )
     shades, coarse, fine = np.split(values, np.cumsum(sizes)[:-1], axis=-1)
     return shades, coarse, fine
 
@@ -238,8 +290,11 @@ def at_places(channels: int) -> Labels:
 
 
 def placed(values: Floats, channels: int) -> Floats:
-    """Sum what belongs to one place: numbers of features (…, features) → (…, places), row by row."""
-    first, half = values.shape[:-1], CELLS // 2
+    """Sum what belongs to one place: numbers of features (…, features) → (…, places), row by
+    row.
+    """
+    first = values.shape[:-1]
+    half = CELLS // 2
     shades, coarse, fine = by_kind(values, channels)
     small = coarse.reshape(*first, _BINS, half, half).sum(axis=-3) / 4
     large = np.repeat(np.repeat(small, 2, axis=-2), 2, axis=-1).reshape(*first, CELLS**2)
@@ -247,11 +302,19 @@ def placed(values: Floats, channels: int) -> Floats:
     return np.asarray(large + sum(sums))
 
 
-def _charge(parts: Floats, scores: Floats, live: Labels, rng: np.random.Generator, total: Floats, seen: Floats) -> None:
+def _charge(
+    parts: Floats,
+    scores: Floats,
+    live: Labels,
+    rng: np.random.Generator,
+    total: Floats,
+    seen: Floats,
+) -> None:
     """Hide tiles in random orders, and charge each with the information that goes; see above."""
     rows, columns = np.divmod(np.arange(CELLS**2), CELLS)
     for start in range(0, len(parts), _BATCH):
-        some, before = parts[start : start + _BATCH], scores[start : start + _BATCH]
+        some = parts[start : start + _BATCH]
+        before = scores[start : start + _BATCH]
         for _ in range(_ORDERS):
             side = int(rng.choice(_SIDES))
             top, left = rng.integers(side, size=2)
@@ -261,20 +324,26 @@ def _charge(parts: Floats, scores: Floats, live: Labels, rng: np.random.Generato
             tiles = ((number[:, None] == order) & live[:, None]).astype(np.float64)
             after = before[..., None] - np.cumsum(some @ tiles, axis=2)
             answers = log_softmax(np.concatenate([before[..., None], after], axis=2), axis=1)
-            lost = (np.exp(answers[..., :-1]) * (answers[..., :-1] - answers[..., 1:])).sum(axis=(0, 1))
+            lost = (np.exp(answers[..., :-1]) * (answers[..., :-1] - answers[..., 1:])).sum(
+                axis=(0, 1)
+            )
             total += tiles @ (lost / tiles.sum(axis=0))
             seen += len(some) * tiles.sum(axis=1)
 
 
 def _belief(scores: Floats, codes: Labels) -> float:
     """The factor on the scores that suits images best that were not used to fit them."""
-    gains = [log_softmax(factor * scores, axis=1)[np.arange(len(codes)), codes].mean() for factor in _BELIEFS]
+    gains = [
+        log_softmax(factor * scores, axis=1)[np.arange(len(codes)), codes].mean()
+        for factor in _BELIEFS
+    ]
     return float(_BELIEFS[int(np.argmax(gains))])
 
 
 def _overlap(side: int) -> Floats:
     """(places, side) how much of each pixel each place covers, in pixels."""
     edges = np.linspace(0, side, CELLS + 1)
-    low, high = edges[:-1, None], edges[1:, None]
+    low = edges[:-1, None]
+    high = edges[1:, None]
     pixel = np.arange(side)
     return np.clip(np.minimum(high, pixel + 1) - np.maximum(low, pixel), 0.0, None)

@@ -1,13 +1,15 @@
-"""The policy `redraw` for images: a region is kept as often as its density allows, and otherwise another one shown.
+"""The policy `redraw` for images: a region is kept as often as its density allows, and otherwise
+another one shown.
 
-The region is one feature, and the rest of the image is released as it is. An image of class s keeps its region with
-probability `min(1, e^{−i})`, where `i = i(s; region | rest)`. Those that do not keep it change places: each gets the
-region of another with a like visible part, drawn by the weights `(1 − e^i)_+` of the composites. So it is composites
-that are judged, with the traces of their making. What the classes give up is what they lack, since
-`Σ_s p(s)(P_s − Q)_+ = Σ_s p(s)(Q − P_s)_+`: nothing needs to be shown twice, which would tell that one is false.
+The region is one feature, and the rest of the image is released as it is. An image of class s keeps
+its region with probability `min(1, e^{−i})`, where `i = i(s; region | rest)`. Those that do not
+keep it change places: each gets the region of another with a like visible part, drawn by the
+weights `(1 − e^i)_+` of the composites. So it is composites that are judged, with the traces of
+their making. What the classes give up is what they lack, since `Σ_s p(s)(P_s − Q)_+ = Σ_s p(s)(Q −
+P_s)_+`: nothing needs to be shown twice, which would tell that one is false.
 
-A further pass does the same to what the pass before has released, by readers that have learnt from that: they see what
-the densities of the pass before have missed.
+A further pass does the same to what the pass before has released, by readers that have learnt from
+that: they see what the densities of the pass before have missed.
 """
 
 from __future__ import annotations
@@ -74,9 +76,12 @@ class RedrawnImages:
 
     def composed(self, pixels: Pixels, holder: Ints, index: Ints) -> Pixels:
         """The images `index` (k,), whose pixels are given, with the regions of `holder` (k,)."""
-        shown, out = np.array(pixels), np.flatnonzero(holder != index)
+        shown = np.array(pixels)
+        out = np.flatnonzero(holder != index)
         if len(out):
-            shown[out] = self.region.fill(pixels[out], self.region.detail(self.clean.read(holder[out])))
+            shown[out] = self.region.fill(
+                pixels[out], self.region.detail(self.clean.read(holder[out]))
+            )
         return shown
 
 
@@ -103,7 +108,9 @@ class RedrawRegion:
     secret: SecretCodes = field(repr=False)
     seed: int = 0
 
-    def release(self, images: Images, codes: Ints, *, noise: KeyedNoise, ids: Ids | None = None) -> RedrawnImages:
+    def release(
+        self, images: Images, codes: Ints, *, noise: KeyedNoise, ids: Ids | None = None
+    ) -> RedrawnImages:
         """Release a file of n images: regions change places among these.
 
         Args:
@@ -113,7 +120,10 @@ class RedrawRegion:
             ids: (n,) numbers that draws are keyed by besides what an image shows.
         """
         file = _File(images, codes, self.region, noise, ids=ids, width=self.width, seed=self.seed)
-        before = [self.rest.about(self.region.blank(images.read(part)), file.fold[part]) for part in file.parts()]
+        before = [
+            self.rest.about(self.region.blank(images.read(part)), file.fold[part])
+            for part in file.parts()
+        ]
         file.before = np.concatenate(before)
         for number, reader in enumerate(self.passes):
             file.follow(reader, number)
@@ -121,12 +131,17 @@ class RedrawRegion:
 
     def flags(self, pixels: Pixels) -> Bools:
         """No rule decides beforehand which images are changed."""
-        raise LowtideError("redraw changes images by chance and by the secret of each; ask release()")
+        raise LowtideError(
+            "redraw changes images by chance and by the secret of each; ask release()"
+        )
 
     def parts(self) -> Parts:
         """Plain JSON, and the region and the readers as tensors."""
         arrays: dict[str, NDArray[Any]] = {"region": self.region.mask}
-        for name, reader in (("rest", self.rest), *((f"pass {k}", one) for k, one in enumerate(self.passes))):
+        for name, reader in (
+            ("rest", self.rest),
+            *((f"pass {k}", one) for k, one in enumerate(self.passes)),
+        ):
             arrays |= {f"{name}.{part}": array for part, array in reader.arrays().items()}
         config = {
             "name": self.name,
@@ -144,10 +159,16 @@ class RedrawRegion:
         """Rebuild what `parts` gave."""
         mask = tensors["region"]
         if mask.shape != (grid.height, grid.width):
-            raise LowtideError("the region of the plan is of another size than its images; make it again")
+            raise LowtideError(
+                "the region of the plan is of another size than its images; make it again"
+            )
 
         def reader(name: str) -> Reader:
-            own = {key.removeprefix(f"{name}."): t for key, t in tensors.items() if key.startswith(f"{name}.")}
+            own = {
+                key.removeprefix(f"{name}."): t
+                for key, t in tensors.items()
+                if key.startswith(f"{name}.")
+            }
             return Reader.of_arrays(
                 own,
                 folds=FOLDS,
@@ -189,11 +210,16 @@ class _File:
         width: float,
         seed: int,
     ) -> None:
-        self.images, self.codes, self.noise, self.width = images, codes, noise, width
+        self.images = images
+        self.codes = codes
+        self.noise = noise
+        self.width = width
         self.looks = Looks.of(images, region)
         self.fold = folds_of(self.looks.contents, seed)
         names = self.looks.contents if ids is None else self.looks.contents ^ ids
-        self.numbers = noise.content_ids((name.tobytes() for name in names.astype("<u8")), len(names))
+        self.numbers = noise.content_ids(
+            (name.tobytes() for name in names.astype("<u8")), len(names)
+        )
         self.release = RedrawnImages(images, region, np.arange(len(images)))
 
     def parts(self) -> Iterator[Ints]:
@@ -203,8 +229,12 @@ class _File:
 
     def follow(self, reader: Reader, number: int) -> None:
         """Keep or replace the region of every image, by the density of one pass."""
-        drawn = self.noise.derive(b"regions, pass %d" % number).uniform(self.numbers, 0, 1 + 2 * _PROPOSALS)
-        told = np.concatenate([self._told(reader, part, self.release.holder[part]) for part in self.parts()])
+        drawn = self.noise.derive(b"regions, pass %d" % number).uniform(
+            self.numbers, 0, 1 + 2 * _PROPOSALS
+        )
+        told = np.concatenate(
+            [self._told(reader, part, self.release.holder[part]) for part in self.parts()]
+        )
         floor, cap, shift = self._levels(reader, drawn[:, 1 + _PROPOSALS :])
         out = np.flatnonzero(drawn[:, 0] >= theory.keep_probability(told - shift, cap))
         out = out[np.argsort(self.numbers[out], kind="stable")]
@@ -219,9 +249,14 @@ class _File:
         self.release.holder[out] = holder[out[given]]
 
     def _levels(self, reader: Reader, drawn: Floats) -> tuple[Floats, Floats, Floats]:
-        """Floor, cap and `log Σ Q e^i` (n,) of the density of every image; without a budget all are 0."""
-        n, width = len(self.codes), self.width
-        floor, cap, shift = np.zeros(n), np.zeros(n), np.zeros(n)
+        """Floor, cap and `log Σ Q e^i` (n,) of the density of every image; without a budget all are
+        0.
+        """
+        n = len(self.codes)
+        width = self.width
+        floor = np.zeros(n)
+        cap = np.zeros(n)
+        shift = np.zeros(n)
         if width == 0:
             return floor, cap, shift
         every = np.arange(n)
@@ -236,18 +271,24 @@ class _File:
         return floor, cap, shift
 
     def _told(self, reader: Reader, rows: Ints, holder: Ints) -> Floats:
-        """`i(s; region | rest)`, (k,), of some rows at their classes, with the regions of `holder` (k,)."""
+        """`i(s; region | rest)`, (k,), of some rows at their classes, with the regions of `holder`
+        (k,).
+        """
         found = []
         for start in range(0, len(rows), _AT_ONCE):
-            own, lent = rows[start : start + _AT_ONCE], holder[start : start + _AT_ONCE]
-            pixels, before = self.release.composed(self.images.read(own), lent, own), self.before[own]
+            own = rows[start : start + _AT_ONCE]
+            lent = holder[start : start + _AT_ONCE]
+            pixels = self.release.composed(self.images.read(own), lent, own)
+            before = self.before[own]
             i = reader.about(pixels, self.fold[own], before) - before
             found.append(i[np.arange(len(own)), self.codes[own]])
         return np.concatenate(found)
 
 
 def folds_of(contents: Ids, seed: int) -> Ints:
-    """The fold (n,) of each image, by what it shows: copies are in one fold, whichever file they are in."""
+    """The fold (n,) of each image, by what it shows: copies are in one fold, whichever file they
+    are in.
+    """
     mixed = (contents ^ np.uint64(seed)) * np.uint64(_FOLD_SEED)
     return ((mixed >> np.uint64(32)) % np.uint64(FOLDS)).astype(np.intp)
 
@@ -275,7 +316,8 @@ def fit_region(
         region: what is kept or replaced.
         grid: the size of the images.
         secret: the values of the secret.
-        width: how far `log P'_s/R` of an image may be from 0; only with 0 there is more than one pass.
+        width: how far `log P'_s/R` of an image may be from 0; only with 0 there is more than one
+            pass.
         passes: how many there are at most; a pass that reads nothing is the last.
         noise: of the rehearsal.
         mirror: whether a mirrored image is as likely as the image.
@@ -301,8 +343,12 @@ def fit_region(
     return RedrawRegion(grid, region, rest, readers, width, secret, seed), file.release
 
 
-def _fit_passes(file: _File, turns: int, seed: int, tick: Tick, how: Mapping[str, Any]) -> tuple[Reader, ...]:
-    """The readers of the passes, each fitted to what the one before has released; a pass that reads nothing is last."""
+def _fit_passes(
+    file: _File, turns: int, seed: int, tick: Tick, how: Mapping[str, Any]
+) -> tuple[Reader, ...]:
+    """The readers of the passes, each fitted to what the one before has released; a pass that reads
+    nothing is last.
+    """
     readers: list[Reader] = []
     for turn in range(turns):
         # In memory: every network reads all of it.

@@ -1,9 +1,10 @@
 """A first look at images: how much they tell about the secret, and which patches tell it.
 
-What a whole image tells is read by several at once, each of which misses something: a density of patches, and the
-attackers of an audit that are quickly trained. All learn from the same seven tenths of the images. Their densities are
-added, with weights for each fifth of the other images from the other four. Nothing that they do not see
-is in that number: it is a lower bound, up to chance. Which patches tell it is asked of the density of patches alone.
+What a whole image tells is read by several at once, each of which misses something: a density of
+patches, and the attackers of an audit that are quickly trained. All learn from the same seven
+tenths of the images. Their densities are added, with weights for each fifth of the other images
+from the other four. Nothing that they do not see is in that number: it is a lower bound, up to
+chance. Which patches tell it is asked of the density of patches alone.
 """
 
 from __future__ import annotations
@@ -15,17 +16,16 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lowtide.attack.attackers import Attacker
+from lowtide.attack.attackers import Attacker, taught
 from lowtide.auditing.surface import SurfaceFindings
 from lowtide.checks import LowtideError, check_rows
-from lowtide.density.artefact import Density
-from lowtide.density.masking import MaskedRows, losses
-from lowtide.density.mixing import honest_mixture
-from lowtide.density.objectives import information_of
-from lowtide.density.tide import TIDE
-from lowtide.extras import optional
+from lowtide.estimate.density import Density
+from lowtide.estimate.objectives import information_of
+from lowtide.estimate.stack import cross_weighed
+from lowtide.estimate.tide import TIDE
+from lowtide.extras import need_torch
 from lowtide.formatting import html_of, text_of
-from lowtide.images.attackers import IMAGE_ATTACKERS, Album, Edges
+from lowtide.images.attackers import IMAGE_ATTACKERS, Album, symmetric
 from lowtide.images.encoder import Chosen, Grid, ImageEncoder, as_images, mean_image
 from lowtide.interface import NATS_PER_BIT, Estimate, Reported, TextTable
 from lowtide.labels import read_classes
@@ -34,17 +34,19 @@ from lowtide.training import computing_on
 from lowtide.types import Floats, Labels, Pixels
 
 if TYPE_CHECKING:
-    from lowtide.images import fitting
-else:
-    fitting = optional("lowtide.images.fitting")
+    pass
 
 _HELD_OUT = 2000  # images that are asked about
 _ORDER_FREE = 100  # of them: random orders cost one evaluation per block of patches
 _ORDERS = 2
-_MANY = 1000  # images to fit to: enough to set some aside and still learn from most
+_MANY = 200  # images to fit to: enough to set some aside and still learn from most
 _BATCH = 64
 _SHOWN = 10  # patches of a printed table
-_ATTACKERS = ("edges", "oriented gradients", "local patterns")  # networks would take longer than all the rest
+_ATTACKERS = (
+    "edges",
+    "oriented gradients",
+    "local patterns",
+)  # networks would take longer than all the rest
 _MIXED = 5  # folds of the held-out images: the readers are weighted by all others
 _LEAST_PER_CLASS = 5  # images that attackers learn from, some of which validate
 _PATCHES = "the density of patches"
@@ -55,12 +57,13 @@ class ImageScan(Reported):
     """What images tell about a secret, in nats.
 
     Attributes:
-        information: of whole images, read by the density and by attackers together on images that none of them was
-            fitted on: a lower bound, up to chance.
+        information: of whole images, read by the density and by attackers together on images that
+            none of them was fitted on: a lower bound, up to chance.
         grid: the patches.
         in_order: (m,) what each patch adds to those before it, averaged over held-out images.
         in_order_error: (m,) its standard error.
-        order_free: (m,) what each adds when patches are disclosed in random order, averaged over fewer images.
+        order_free: (m,) what each adds when patches are disclosed in random order, averaged over
+            fewer images.
         order_free_error: (m,) its standard error, over images and orders.
         asked: how many held-out images `in_order` and `order_free` are averages of.
         mean: (height, width, channels) the average of all images.
@@ -71,7 +74,8 @@ class ImageScan(Reported):
         density: the fitted density; it holds the labels of the secret.
         secret: what the secret is called.
         surface: the order of the images; `None` where nobody looked.
-        readers: what each of those who read whole images reads by itself, the density of patches first, by name.
+        readers: what each of those who read whole images reads by itself, the density of patches
+            first, by name.
     """
 
     holds: ClassVar[str] = "labels of the secret"  # what the saved density has of the data
@@ -100,7 +104,8 @@ class ImageScan(Reported):
 
     def tables(self) -> list[TextTable]:
         """The patches that tell most, as a table to print."""
-        grid, bits = self.grid, 1.0 / NATS_PER_BIT
+        grid = self.grid
+        bits = 1.0 / NATS_PER_BIT
         rows = tuple(
             (
                 grid.features.names[j],
@@ -111,13 +116,25 @@ class ImageScan(Reported):
             )
             for j in map(int, np.argsort(-self.order_free, kind="stable")[:_SHOWN])
         )
-        title = f"Which of {len(grid)} patches of {grid.patch}×{grid.patch} pixels tell about {self.secret}, in bits"
+        title = (
+            f"Which of {len(grid)} patches of {grid.patch}×{grid.patch} pixels tell about"
+            f" {self.secret}, in bits"
+        )
         header = ("patch", "from the top", "from the left", "order-free share", "added in order")
-        note = f"A whole image tells at least {self.information.bits} of the {self.entropy * bits:.3f} bits there are"
+        note = (
+            f"A whole image tells at least {self.information.bits} of the {self.entropy * bits:.3f}"
+            " bits there are"
+        )
         by = f"; read by {', '.join(self.readers)} together" if self.readers else ""
         alone = self.readers.get(_PATCHES)
-        split = "" if alone is None else f" Patches share what the density of patches reads alone, {alone.bits}."
-        first = TextTable(title, header, rows, f"{note} ({self.rows:,} images; held out, 95 %{by}).{split}")
+        split = (
+            ""
+            if alone is None
+            else f" Patches share what the density of patches reads alone, {alone.bits}."
+        )
+        first = TextTable(
+            title, header, rows, f"{note} ({self.rows:,} images; held out, 95 %{by}).{split}"
+        )
         return [first, *([] if self.surface is None else self.surface.tables())]
 
     def to_json(self) -> dict[str, Any]:
@@ -162,26 +179,39 @@ def scan_images(
     opened = as_images(images)
     classes, codes = read_classes(s)
     check_rows("s", codes.shape, len(opened), "images")
+    need_torch("a scan of images")
     rng = generator_for("image scan", len(codes))
     rest, held = three_tenths(codes, rng)
     labels = np.array(classes.labels, dtype=object)[codes]
     album = Album.of(opened)
-    attackers = _trained(album[rest], codes[rest], estimator.random_state)
-    density = _fitted(Chosen(opened, rest), labels[rest], estimator, varied=_symmetric(attackers))
+    seed = estimator.random_state
+    attackers = _trained(album[rest], codes[rest], seed)
+    log_prior = np.log(np.bincount(codes[rest]) / len(rest))
+    varied = bool(attackers) and symmetric(album[rest], codes[rest], log_prior, seed)
+    density = _fitted(Chosen(opened, rest), labels[rest], estimator, varied=varied)
     held = rng.permutation(held)[:_HELD_OUT]
     asked = density.classes.encode(labels[held])
-    total, squares = np.zeros(len(density.features)), np.zeros(len(density.features))
+    total = np.zeros(len(density.features))
+    squares = np.zeros(len(density.features))
     for start in range(0, len(held), _BATCH):
         part = np.arange(start, min(start + _BATCH, len(held)))
-        steps = np.asarray(density.conditionals(opened.read(held[part])))[np.arange(len(part)), :, asked[part]]
-        total, squares = total + steps.sum(axis=0), squares + np.square(steps).sum(axis=0)
-    n, few = len(held), np.arange(min(_ORDER_FREE, len(held)))
-    shares = density.shapley(Chosen(opened, held[few]), orders=_ORDERS, seed=STREAMS["image scan"]).values
+        steps = np.asarray(density.conditionals(opened.read(held[part])))[
+            np.arange(len(part)), :, asked[part]
+        ]
+        total = total + steps.sum(axis=0)
+        squares = squares + np.square(steps).sum(axis=0)
+    n = len(held)
+    few = np.arange(min(_ORDER_FREE, len(held)))
+    shares = density.shapley(
+        Chosen(opened, held[few]), orders=_ORDERS, seed=STREAMS["image scan"]
+    ).values
     shares = shares[few, :, asked[few]]
     spread = np.maximum(squares / n - np.square(total / n), 0.0)
     told = {_PATCHES: np.asarray(density.density(Chosen(opened, held)))}
     log_prior = np.log(np.bincount(codes[rest]) / len(rest))
-    told |= {name: np.log(one.probabilities(album[held])) - log_prior for name, one in attackers.items()}
+    told |= {
+        name: np.log(one.probabilities(album[held])) - log_prior for name, one in attackers.items()
+    }
     return ImageScan(
         information=_together(told, codes[held], log_prior, level),
         grid=Grid(*opened.shape, patch=_side(density)),
@@ -197,32 +227,41 @@ def scan_images(
         entropy=float(-(classes.prior * np.log(classes.prior)).sum()),
         density=density,
         secret=secret,
-        readers={name: information_of(one[np.arange(n), codes[held]], level) for name, one in told.items()},
+        readers={
+            name: information_of(one[np.arange(n), codes[held]], level)
+            for name, one in told.items()
+        },
     )
 
 
 def _fitted(images: Chosen, labels: Any, estimator: TIDE, *, varied: bool) -> Density:
-    """The density of patches: cross-fitted where images are few, and one network of each kind where they are many."""
+    """The density of patches: cross-fitted where images are few, and one network of each kind where
+    they are many.
+    """
+    from lowtide.images.fitting import fit_once
+
     if len(images) < _MANY:
         return estimator.fit(images, labels).artefact
     with computing_on(estimator.device):
-        return fitting.fit_once(images, labels, estimator._options(), varied=varied)
+        return fit_once(images, labels, estimator._options(), varied=varied)
 
 
 def _trained(album: Album, codes: Labels, seed: int) -> dict[str, Attacker]:
-    """Attackers that have learnt from images of classes (n,); none where a class has too few images for that."""
+    """Attackers that have learnt from images of classes (n,); none where a class has too few images
+    for that.
+    """
     enough = np.bincount(codes).min() >= _LEAST_PER_CLASS
-    return {name: IMAGE_ATTACKERS[name](seed).fit(album, codes) for name in (_ATTACKERS if enough else ())}
+    return {
+        name: taught(IMAGE_ATTACKERS[name](seed), album, codes)
+        for name in (_ATTACKERS if enough else ())
+    }
 
 
-def _symmetric(attackers: Mapping[str, Attacker]) -> bool:
-    """Whether an image and its mirror image may be taken for the same, as the attacker on edges has found."""
-    learner = getattr(attackers.get("edges"), "learner", None)
-    return isinstance(learner, Edges) and learner.mirror
-
-
-def _together(told: Mapping[str, Floats], codes: Labels, log_prior: Floats, level: float) -> Estimate:
-    """What several read together, in nats: their densities (n, |S|), added with weights from the other folds.
+def _together(
+    told: Mapping[str, Floats], codes: Labels, log_prior: Floats, level: float
+) -> Estimate:
+    """What several read together, in nats: their densities (n, |S|), added with weights from the
+    other folds.
 
     Args:
         told: by name.
@@ -230,12 +269,10 @@ def _together(told: Mapping[str, Floats], codes: Labels, log_prior: Floats, leve
         log_prior: (|S|,) of the shares of the classes among the images they learnt from.
         level: of the interval.
     """
-    n, scores = len(codes), np.stack(list(told.values())).astype(np.float32)
-    none = np.zeros((n, 0), dtype=np.float32)
-    ones, prior = np.ones(n, dtype=np.float32), log_prior.astype(np.float32)
-    rows = MaskedRows(none, none.astype(bool), codes, ones, np.arange(n), prior)
+    n = len(codes)
     fold = stratified_folds(codes, _MIXED, generator_for("image scan", n))
-    return information_of(-losses(honest_mixture(scores, rows, fold), rows).astype(np.float64), level)
+    mixed = cross_weighed(np.stack(list(told.values())), codes, log_prior, fold)
+    return information_of(mixed[np.arange(n), codes], level)
 
 
 def _side(density: Density) -> int:

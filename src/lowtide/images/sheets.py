@@ -18,15 +18,28 @@ from lowtide.images.heatmaps import Unit, coloured, magnify, nats_in
 from lowtide.report.svg import ticks
 from lowtide.types import Pixels
 
-_INK, _SOFT, _GROUND = "#16202a", "#52606d", "#ffffff"
-_TITLE, _LABEL, _SMALL = 29, 23, 21  # pixels: sizes of letters
-_CELL, _MAP = 190, 800  # pixels: how large an image of a sheet, or a single one, is drawn at least
-_MARGIN, _GAP, _BAR, _FOOT = 36, 12, 150, 800  # pixels; the last two are height and least width of a foot with a bar
+_INK = "#16202a"
+_SOFT = "#52606d"
+_GROUND = "#ffffff"
+# pixels: sizes of letters
+_TITLE = 29
+_LABEL = 23
+_SMALL = 21
+# pixels: how large an image of a sheet, or a single one, is drawn at least
+_CELL = 190
+_MAP = 800
+# pixels; the last two are height and least width of a foot with a bar
+_MARGIN = 36
+_GAP = 12
+_BAR = 150
+_FOOT = 800
 _NOTE = 120  # pixels for a few lines below a map
 
 
 class Sheet(NamedTuple):
-    """A PNG and the same in words, for those who do not see it; the PNG holds the words as its description, too."""
+    """A PNG and the same in words, for those who do not see it; the PNG holds the words as its
+    description, too.
+    """
 
     content: bytes
     alt: str
@@ -39,14 +52,24 @@ class _Page:
         self.image = Image.new("RGB", (width, height), _GROUND)
         self.draw = ImageDraw.Draw(self.image)
 
-    def write(self, place: tuple[float, float], text: str, size: int, *, anchor: str = "la", ink: str = _INK) -> None:
+    def write(
+        self,
+        place: tuple[float, float],
+        text: str,
+        size: int,
+        *,
+        anchor: str = "la",
+        ink: str = _INK,
+    ) -> None:
         """Write lines of text; the anchor says which corner of them is at the place."""
         text = in_ascii(text)  # the font lacks signs for setting numbers
         wide, high = _extent(text, size)
         left = place[0] - {"l": 0.0, "m": wide / 2, "r": float(wide)}[anchor[0]]
         top = place[1] - {"a": 0.0, "m": high / 2, "d": float(high)}[anchor[1]]
         align = {"l": "left", "m": "center", "r": "right"}[anchor[0]]
-        self.draw.multiline_text((round(left), round(top)), text, ink, _font(size), spacing=size // 3, align=align)
+        self.draw.multiline_text(
+            (round(left), round(top)), text, ink, _font(size), spacing=size // 3, align=align
+        )
 
     def paste(self, pixels: Pixels, left: int, top: int) -> None:
         """Lay an image on the page, pixel by pixel."""
@@ -54,7 +77,8 @@ class _Page:
 
     def png(self, alt: str) -> bytes:
         """The page as a file with a description."""
-        content, about = io.BytesIO(), PngInfo()
+        content = io.BytesIO()
+        about = PngInfo()
         about.add_text("Description", alt)
         self.image.save(content, format="PNG", pnginfo=about)
         return content.getvalue()
@@ -70,10 +94,12 @@ def draw_sheet(
     note: str = "",
     bar: bool = True,
 ) -> Sheet:
-    """Draw images in rows and columns: labels at the left, pixels enlarged but never smoothed, a colour bar.
+    """Draw images in rows and columns: labels at the left, pixels enlarged but never smoothed, a
+    colour bar.
 
     Args:
-        rows: label and images of each row, from the top; sizes are equal, or one is a whole multiple of the other.
+        rows: label and images of each row, from the top; sizes are equal, or one is a whole
+            multiple of the other.
         title: of the sheet.
         columns: what stands above the columns.
         most: what the deepest red means, in nats; without it the bar has words and no numbers.
@@ -84,12 +110,17 @@ def draw_sheet(
     cells = [(plain(label, 60), [coloured(image) for image in images]) for label, images in rows]
     widest = max((len(images) for _, images in cells), default=0)
     if not widest or len(columns) not in (0, widest):
-        raise LowtideError(f"a sheet needs an image, and a heading for all of its {widest} columns or for none")
+        raise LowtideError(
+            f"a sheet needs an image, and a heading for all of its {widest} columns or for none"
+        )
     page, _ = _lay_out(cells, title, columns, least=_CELL, room=_BAR if bar else 0)
     if bar:
         _colour_bar(page, most, unit, note=plain(note, 60))
     said = "; ".join(f"{label or 'no label'} ({len(images)})" for label, images in cells)
-    alt = f"{plain(title)}. Images in {len(cells)} rows, from the top: {said}.{f' {plain(note)}.' if note else ''}"
+    alt = (
+        f"{plain(title)}. Images in {len(cells)} rows, from the top:"
+        f" {said}.{f' {plain(note)}.' if note else ''}"
+    )
     return Sheet(page.png(alt), alt)
 
 
@@ -104,7 +135,8 @@ def draw_map(
     outline: ArrayLike | None = None,
     flagged: str = "flagged",
 ) -> Sheet:
-    """Draw one heat map with its colour bar, the strongest patch framed; its words are those of `describe`.
+    """Draw one heat map with its colour bar, the strongest patch framed; its words are those of
+    `describe`.
 
     Args:
         pixels: (height, width, channels) bytes.
@@ -121,7 +153,8 @@ def draw_map(
     shown = heatmaps.heat(pixels, leakage, grid, most=most, outline=outline, scale=scale)
     alt = heatmaps.describe(leakage, grid, unit=unit)
     page, corner = _lay_out([("", [shown])], title, (), least=1, room=_BAR)
-    note, best = "", int(leakage.argmax())
+    note = ""
+    best = int(leakage.argmax())
     if leakage[best] > 0:
         _frame(page, corner, grid, best, scale)
         note = f"framed: the strongest, {leakage[best] / nats_in(unit):.3g} {unit}"
@@ -132,7 +165,8 @@ def draw_map(
 
 
 def draw_hidden(pixels: ArrayLike, hidden: ArrayLike, grid: Grid, *, title: str) -> Sheet:
-    """Draw what a plan hides: grey stripes over the image; its words are those of `describe_hidden`.
+    """Draw what a plan hides: grey stripes over the image; its words are those of
+    `describe_hidden`.
 
     Args:
         pixels: (height, width, channels) bytes.
@@ -148,9 +182,16 @@ def draw_hidden(pixels: ArrayLike, hidden: ArrayLike, grid: Grid, *, title: str)
 
 
 def _lay_out(
-    cells: Sequence[tuple[str, Sequence[Pixels]]], title: str, columns: Sequence[str], *, least: int, room: int
+    cells: Sequence[tuple[str, Sequence[Pixels]]],
+    title: str,
+    columns: Sequence[str],
+    *,
+    least: int,
+    room: int,
 ) -> tuple[_Page, tuple[int, int]]:
-    """Lay images out pixel by pixel, with `room` below; also where the first one's upper left corner came to lie."""
+    """Lay images out pixel by pixel, with `room` below; also where the first one's upper left
+    corner came to lie.
+    """
     high, wide = _cell([image for _, row in cells for image in row], least)
     across = max(len(row) for _, row in cells) * (wide + _GAP) - _GAP
     labels = [fill(label, 18) for label, _ in cells]
@@ -158,7 +199,9 @@ def _lay_out(
     heading = fill(plain(title, 120), max(24, (left + across) // 16))
     top = _MARGIN + _extent(heading, _TITLE)[1] + 2 * _GAP + (34 if columns else 0)
     height = top + len(cells) * (high + _GAP) - _GAP + _MARGIN + room
-    width = max(left + across + _MARGIN, _extent(heading, _TITLE)[0] + 2 * _MARGIN, _FOOT if room else 0)
+    width = max(
+        left + across + _MARGIN, _extent(heading, _TITLE)[0] + 2 * _MARGIN, _FOOT if room else 0
+    )
     left += (width - left - across - _MARGIN) // 2
     page = _Page(width, height)
     page.write((_MARGIN, _MARGIN), heading, _TITLE)
@@ -177,16 +220,23 @@ def _cell(images: Sequence[Pixels], least: int) -> tuple[int, int]:
     """Height and width at which images are drawn, all alike."""
     high, wide = (max(image.shape[axis] for image in images) for axis in (0, 1))
     if any((high * i.shape[1], high % i.shape[0]) != (wide * i.shape[0], 0) for i in images):
-        raise LowtideError("images of a sheet must be of one size, or one a whole multiple of the other; resize them")
+        raise LowtideError(
+            "images of a sheet must be of one size, or one a whole multiple of the other; resize"
+            " them"
+        )
     times = -(-least // max(high, wide))
     return times * high, times * wide
 
 
 def _font(size: int) -> ImageFont.FreeTypeFont:
-    """The font that comes with Pillow; a letter it lacks becomes a box, and the description has it."""
+    """The font that comes with Pillow; a letter it lacks becomes a box, and the description has
+    it.
+    """
     font = ImageFont.load_default(size)
     if not isinstance(font, ImageFont.FreeTypeFont):
-        raise LowtideError("this Pillow cannot draw letters of a chosen size; install one with FreeType")
+        raise LowtideError(
+            "this Pillow cannot draw letters of a chosen size; install one with FreeType"
+        )
     return font
 
 
@@ -201,7 +251,8 @@ def _colour_bar(page: _Page, most: float | None, unit: Unit, *, note: str) -> No
     """Draw what the colours mean at the foot of a sheet."""
     width, height = page.image.size
     long = min(640, width - 2 * _MARGIN)
-    left, top = (width - long) // 2, height - 158
+    left = (width - long) // 2
+    top = height - 158
     end = 1.0 if most is None else heatmaps.positive(most) / nats_in(unit)
     page.paste(np.repeat(heatmaps.ramp(long)[None], 20, axis=0), left, top)
     numbers = [(tick, f"{tick:.10g}") for tick in ticks(0.0, end)]
@@ -217,8 +268,10 @@ def _frame(page: _Page, corner: tuple[int, int], grid: Grid, best: int, scale: i
     """Frame the strongest patch of a map."""
     side = grid.patch * scale
     row, column = divmod(best, grid.across)
-    high, wide = min(side, grid.height * scale - row * side), min(side, grid.width * scale - column * side)
-    left, top = corner[0] + column * side, corner[1] + row * side
+    high = min(side, grid.height * scale - row * side)
+    wide = min(side, grid.width * scale - column * side)
+    left = corner[0] + column * side
+    top = corner[1] + row * side
     for colour, line in (("white", 7), (_INK, 3)):
         grown = line // 2
         box = (left - grown, top - grown, left + wide - 1 + grown, top + high - 1 + grown)

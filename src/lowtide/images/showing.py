@@ -1,13 +1,14 @@
 """In which order to show what tells least: attack, hide and retrain in closed form.
 
-Against a linear attacker who knows the law of the features, a set A of them tells `d² = tr(Mᵀ Σ⁻¹ M)`, where Σ is the
-covariance within classes and M holds the class means, centred and weighted by `√p(s)`: half of it is the information in
-nats when that is small. What one more unit adds is its part that the shown ones do not predict (a Schur complement), so
-that the attacker is retrained, exactly, for every unit that is tried.
+Against a linear attacker who knows the law of the features, a set A of them tells `d² = tr(Mᵀ Σ⁻¹
+M)`, where Σ is the covariance within classes and M holds the class means, centred and weighted by
+`√p(s)`: half of it is the information in nats when that is small. What one more unit adds is its
+part that the shown ones do not predict (a Schur complement), so that the attacker is retrained,
+exactly, for every unit that is tried.
 
-Everything starts hidden. The unit that adds least for its area is shown, again and again; read backwards this is the
-order of hiding. That decides by what the *shown* part tells together. Hiding what is worth most while all the rest is
-shown does not: copies of the secret excuse each other.
+Everything starts hidden. The unit that adds least for its area is shown, again and again; read
+backwards this is the order of hiding. That decides by what the *shown* part tells together. Hiding
+what is worth most while all the rest is shown does not: copies of the secret excuse each other.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ from lowtide.images.shapes import numbers_at_places, places_of_numbers
 from lowtide.training import one_thread
 from lowtide.types import Bools, Floats, Floats32, Ints
 
-_RIDGE = 1.0  # added to the variance of every feature, which is 1; with fewer images than features something must be
+# Added to the variance of every feature, which is 1; with fewer images than features something must
+# be
+_RIDGE = 1.0
 _BATCH = 256
 _FAINT = 1e-6  # variance of a feature that does not vary but for rounding
 
@@ -36,8 +39,8 @@ class Spread:
         within: (D, D) covariance within classes, of features scaled to variance 1, with a ridge.
         between: (D, |S|) class means minus the mean, times `√p(s)`, equally scaled.
         place: (D,) the place each feature belongs to.
-        chance: what a feature that tells nothing adds to d² of so few images, for each share of its variance that
-            others do not predict; `(|S| − 1)/n`.
+        chance: what a feature that tells nothing adds to d² of so few images, for each share of its
+            variance that others do not predict; `(|S| − 1)/n`.
     """
 
     within: Floats
@@ -49,7 +52,9 @@ class Spread:
         """What is left of the other features once those where `known` (D,) is true are."""
         factor = cho_factor(self.within[np.ix_(known, known)])
         predicted = cho_solve(factor, self.within[np.ix_(known, ~known)])
-        within = self.within[np.ix_(~known, ~known)] - self.within[np.ix_(~known, known)] @ predicted
+        within = (
+            self.within[np.ix_(~known, ~known)] - self.within[np.ix_(~known, known)] @ predicted
+        )
         between = self.between[~known] - predicted.T @ self.between[known]
         return Spread(within, between, self.place[~known], self.chance)
 
@@ -58,11 +63,13 @@ class Spread:
 class PlaceNumbers:
     """Shades and edges of the images for planning, place by place.
 
-    Where both sides of an image are treated alike, the mean of an image and its mirror image says all that a linear
-    attacker can use: what differs between the sides has the same mean in every class.
+    Where both sides of an image are treated alike, the mean of an image and its mirror image says
+    all that a linear attacker can use: what differs between the sides has the same mean in every
+    class.
 
     Attributes:
-        values: (n, D) those of raw images; where images are noised, those of their stand-ins come first.
+        values: (n, D) those of raw images; where images are noised, those of their stand-ins come
+            first.
         place: (D,) the place each belongs to.
         noised: whether stand-ins are among them.
     """
@@ -81,18 +88,22 @@ class PlaceNumbers:
         """
         noised = bool((data.standins != data.standins[:1]).any())
         versions = (data.standins, data.raw) if noised else (data.raw,)
-        values = np.concatenate([numbers_at_places(version, mirror) for version in versions], axis=1)
+        values = np.concatenate(
+            [numbers_at_places(version, mirror) for version in versions], axis=1
+        )
         return cls(values, np.tile(places_of_numbers(data.channels, mirror), len(versions)), noised)
 
     def spread(self, rows: Ints, codes: Ints) -> Spread:
-        """The moments of the images `rows`, of classes `codes` (n,); of noised ones, given all stand-ins.
+        """The moments of the images `rows`, of classes `codes` (n,); of noised ones, given all
+        stand-ins.
 
-        Numbers are counted from those of the first image: moments around the mean do not depend on that, and where
-        nearly all images are the same, such as in a plain background, squares of single precision would drown what
-        varies.
+        Numbers are counted from those of the first image: moments around the mean do not depend on
+        that, and where nearly all images are the same, such as in a plain background, squares of
+        single precision would drown what varies.
         """
         classes = int(codes.max()) + 1
-        total, sums = np.zeros((len(self.place),) * 2), np.zeros((classes, len(self.place)))
+        total = np.zeros((len(self.place),) * 2)
+        sums = np.zeros((classes, len(self.place)))
         with one_thread():
             for start in range(0, len(rows), _BATCH):
                 part = rows[start : start + _BATCH]
@@ -101,7 +112,8 @@ class PlaceNumbers:
                 for k in range(classes):
                     sums[k] += x[codes[part] == k].sum(axis=0)
         counts = np.bincount(codes[rows], minlength=classes)
-        means, share = sums / counts[:, None], counts / len(rows)
+        means = sums / counts[:, None]
+        share = counts / len(rows)
         within = total / len(rows) - (share[:, None] * means).T @ means
         scale = np.sqrt(np.maximum(np.diag(within), _FAINT))
         within /= scale[:, None]
@@ -109,11 +121,21 @@ class PlaceNumbers:
         within[np.diag_indices_from(within)] += _RIDGE
         between = ((means - share @ means) * np.sqrt(share)[:, None]).T / scale[:, None]
         spread = Spread(within, between, self.place, (classes - 1) / len(rows))
-        return spread.given(np.arange(len(self.place)) < len(self.place) // 2) if self.noised else spread
+        return (
+            spread.given(np.arange(len(self.place)) < len(self.place) // 2)
+            if self.noised
+            else spread
+        )
 
 
 def showing_order(
-    spread: Spread, unit: Ints, area: Floats, *, first: Ints, last: Ints, utility: Spread | None = None
+    spread: Spread,
+    unit: Ints,
+    area: Floats,
+    *,
+    first: Ints,
+    last: Ints,
+    utility: Spread | None = None,
 ) -> list[int]:
     """The units in the order in which they are best shown.
 
@@ -123,9 +145,11 @@ def showing_order(
         area: (units,) how many pixels each owns.
         first: units that must be shown.
         last: units that must stay hidden.
-        utility: the moments of the same features about what should still be told; units that add to it come first.
+        utility: the moments of the same features about what should still be told; units that add to
+            it come first.
     """
-    secret, useful = _Shown(spread, unit), None if utility is None else _Shown(utility, unit)
+    secret = _Shown(spread, unit)
+    useful = None if utility is None else _Shown(utility, unit)
     order: list[int] = []
     size = np.maximum(area, 1.0)  # a place between patches owns no pixel
     barred = set(last.tolist())
@@ -158,7 +182,8 @@ class _Shown:
     def __init__(self, spread: Spread, unit: Ints) -> None:
         owner = unit[spread.place]
         self._own = {int(j): np.flatnonzero(owner == j) for j in np.unique(owner)}
-        self._within, self._between = spread.within.copy(), spread.between.copy()
+        self._within = spread.within.copy()
+        self._between = spread.between.copy()
         self._chance = spread.chance
 
     def adds(self, j: int) -> float:
@@ -174,12 +199,14 @@ class _Shown:
 def _adds(within: Floats, between: Floats, block: Ints | None, chance: float) -> float:
     """What the features `block` add to d²; nothing where a unit owns no feature.
 
-    Class means of n images are off by chance, by `within/n` without its ridge. What that adds is taken off: otherwise
-    noise that nothing predicts, such as that of a plain background, would seem to tell more than the rest.
+    Class means of n images are off by chance, by `within/n` without its ridge. What that adds is
+    taken off: otherwise noise that nothing predicts, such as that of a plain background, would seem
+    to tell more than the rest.
     """
     if block is None:
         return 0.0
-    mine, factor = between[block], cho_factor(within[np.ix_(block, block)])
+    mine = between[block]
+    factor = cho_factor(within[np.ix_(block, block)])
     by_chance = len(block) - _RIDGE * np.trace(cho_solve(factor, np.eye(len(block))))
     return float((mine * cho_solve(factor, mine)).sum() - chance * by_chance)
 

@@ -1,9 +1,9 @@
 """Training networks on images, read batch by batch: nothing ever holds all of them as floats.
 
-Every batch is mirrored, moved and lit anew, and hidden in part *after* that: a prefix is a prefix of the image as the
-network sees it. The step size rises and falls once, to 0 at the last step; nothing is stopped early, so no image is
-needed to say when. Where a training stands is kept in a file, so that an interrupted one goes on from there to the
-same result.
+Every batch is mirrored, moved and lit anew, and hidden in part *after* that: a prefix is a prefix
+of the image as the network sees it. The step size rises and falls once, to 0 at the last step;
+nothing is stopped early, so no image is needed to say when. Where a training stands is kept in a
+file, so that an interrupted one goes on from there to the same result.
 """
 
 from collections.abc import Callable, Iterator
@@ -16,8 +16,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from lowtide.density.objectives import Checkpoints, get_objective
-from lowtide.density.training import normalised
+from lowtide.estimate.objectives import Checkpoints, get_objective
+from lowtide.estimate.training import normalised
 from lowtide.images import convnets
 from lowtide.images.causal import CausalNet
 from lowtide.images.encoder import Grid, Images, Stack
@@ -26,7 +26,9 @@ from lowtide.types import Floats, Floats32, Ints
 
 Tick = Callable[[], None]
 Score = Callable[[nn.Module, Tensor, torch.Generator], tuple[Tensor, Tensor]]
-"""From a batch (n, channels, height, width) to scores (n, k, |S|) under k masks and the weight of each, (k,)."""
+"""From a batch (n, channels, height, width) to scores (n, k, |S|) under k masks and the weight of
+each, (k,).
+"""
 
 KEPT = 1 << 30  # bytes of decoded images that are kept in memory; beyond, every batch is read anew
 _READ = 256  # images read at once into memory
@@ -80,7 +82,9 @@ class TrainingImages:
     def batches(
         self, rows: Ints, size: int, rng: np.random.Generator, *, after: int = 0
     ) -> Iterator[tuple[Tensor, Tensor]]:
-        """Endless batches of images and classes, all `rows` in a new order each time; the first `after` are skipped."""
+        """Endless batches of images and classes, all `rows` in a new order each time; the first
+        `after` are skipped.
+        """
         for index in islice(shuffled_batches(rows, size, rng), after, None):
             yield convnets.to_input(self.images.read(index)), torch.from_numpy(self.s[index])
 
@@ -106,15 +110,22 @@ class Journal:
     """
 
     def __init__(self, checkpoints: Checkpoints | None = None, stage: str = "") -> None:
-        self._checkpoints, self._stage = checkpoints or Checkpoints(None), stage
+        self._checkpoints = checkpoints or Checkpoints(None)
+        self._stage = stage
         self._last = monotonic()
 
-    def resume(self, net: nn.Module, optimiser: torch.optim.Optimizer, generator: torch.Generator) -> int:
-        """Bring network, optimiser and generators to the last state that was kept; returns how many steps it took."""
+    def resume(
+        self, net: nn.Module, optimiser: torch.optim.Optimizer, generator: torch.Generator
+    ) -> int:
+        """Bring network, optimiser and generators to the last state that was kept; returns how many
+        steps it took.
+        """
         saved = self._checkpoints.load(self._stage)
         if saved is None:
             return 0
-        net.load_state_dict({name.removeprefix("net."): v for name, v in saved.items() if name.startswith("net.")})
+        net.load_state_dict(
+            {name.removeprefix("net."): v for name, v in saved.items() if name.startswith("net.")}
+        )
         state: dict[int, dict[str, Tensor]] = {}
         for name, value in saved.items():
             if name.startswith("optimiser."):
@@ -125,20 +136,36 @@ class Journal:
         torch.set_rng_state(saved["torch"])
         return int(saved["steps"])
 
-    def keep(self, steps: int, net: nn.Module, optimiser: torch.optim.Optimizer, generator: torch.Generator) -> None:
+    def keep(
+        self,
+        steps: int,
+        net: nn.Module,
+        optimiser: torch.optim.Optimizer,
+        generator: torch.Generator,
+    ) -> None:
         """Write the state after so many steps, if it is time."""
         if monotonic() - self._last < SECONDS:
             return
         tensors = {f"net.{name}": value for name, value in net.state_dict().items()}
         for place, state in optimiser.state_dict()["state"].items():
             tensors |= {f"optimiser.{place}.{key}": value for key, value in state.items()}
-        tensors |= {"generator": generator.get_state(), "torch": torch.get_rng_state(), "steps": torch.tensor(steps)}
+        tensors |= {
+            "generator": generator.get_state(),
+            "torch": torch.get_rng_state(),
+            "steps": torch.tensor(steps),
+        }
         self._checkpoints.save(self._stage, {name: value.cpu() for name, value in tensors.items()})
         self._last = monotonic()
 
 
 def train_causal(
-    album: TrainingImages, rows: Ints, schedule: Schedule, *, seed: int, tick: Tick, journal: Journal | None = None
+    album: TrainingImages,
+    rows: Ints,
+    schedule: Schedule,
+    *,
+    seed: int,
+    tick: Tick,
+    journal: Journal | None = None,
 ) -> CausalNet:
     """A causal network, trained on whole images and on prefixes of every length at once."""
 
@@ -155,31 +182,47 @@ def train_causal(
 
 
 def train_masked(
-    album: TrainingImages, rows: Ints, schedule: Schedule, *, seed: int, tick: Tick, journal: Journal | None = None
+    album: TrainingImages,
+    rows: Ints,
+    schedule: Schedule,
+    *,
+    seed: int,
+    tick: Tick,
+    journal: Journal | None = None,
 ) -> nn.Module:
-    """An any-mask network, trained on whole images, prefixes, and subsets of all sizes and grains."""
+    """An any-mask network, trained on whole images, prefixes, and subsets of all sizes and
+    grains.
+    """
 
     def make() -> nn.Module:
         return convnets.small_cnn(album.grid.channels + 1, len(album.prior))
 
     def score(net: nn.Module, batch: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         seen = draw_masks(len(batch), album.grid, generator)
-        return net(beside(net, convnets.masked_input(batch, seen, album.grid)))[:, None], torch.ones(1)
+        return net(beside(net, convnets.masked_input(batch, seen, album.grid)))[
+            :, None
+        ], torch.ones(1)
 
     return _train(make, score, album, rows, schedule, seed, tick, journal or Journal())
 
 
 def draw_masks(n: int, grid: Grid, generator: torch.Generator) -> Tensor:
-    """Masks (n, m): three in ten whole, two prefixes, five subsets of any size, in grains of 1, 2, 4 … patches."""
+    """Masks (n, m): three in ten whole, two prefixes, five subsets of any size, in grains of 1, 2,
+    4 … patches.
+    """
     m = len(grid)
     kind, size = torch.rand(2, n, 1, generator=generator)
     prefix = torch.arange(m) < size * (m + 1)
     subset = _grainy(n, grid, size, generator)
-    return torch.where(kind < 0.3, torch.ones(n, m, dtype=torch.bool), torch.where(kind < 0.5, prefix, subset))
+    return torch.where(
+        kind < 0.3, torch.ones(n, m, dtype=torch.bool), torch.where(kind < 0.5, prefix, subset)
+    )
 
 
 def _grainy(n: int, grid: Grid, size: Tensor, generator: torch.Generator) -> Tensor:
-    """SubsetSampler (n, m) that hold each grain with probability `size` (n, 1): single patches say little of blocks."""
+    """SubsetSampler (n, m) that hold each grain with probability `size` (n, 1): single patches say
+    little of blocks.
+    """
     grains = [1 << k for k in range(max(grid.down, grid.across).bit_length())]
     choice = torch.randint(len(grains), (n,), generator=generator)
     result = torch.empty(n, len(grid), dtype=torch.bool)
@@ -203,7 +246,9 @@ def _some_prefixes(m: int, generator: torch.Generator) -> Tensor:
 
 
 def _pace(done: float) -> float:
-    """The share of the largest step: up in the first fifth of training, then down to 0 along a cosine."""
+    """The share of the largest step: up in the first fifth of training, then down to 0 along a
+    cosine.
+    """
     return (done + 0.01) / 0.21 if done < 0.2 else 0.5 + 0.5 * cos(pi * (done - 0.2) / 0.8)
 
 
@@ -218,13 +263,17 @@ def _train(
     journal: Journal,
 ) -> nn.Module:
     """A fresh network after all steps of the schedule; `tick` is called after each."""
-    objective, log_prior = get_objective(schedule.objective), to_device(torch.from_numpy(album.log_prior))
+    objective = get_objective(schedule.objective)
+    log_prior = to_device(torch.from_numpy(album.log_prior))
 
-    def losses(net: nn.Module, optimiser: torch.optim.Optimizer, generator: torch.Generator) -> Iterator[Tensor]:
+    def losses(
+        net: nn.Module, optimiser: torch.optim.Optimizer, generator: torch.Generator
+    ) -> Iterator[Tensor]:
         done = journal.resume(net, optimiser, generator)
         for _ in range(done):
             tick()
-        rng, size = np.random.default_rng(seed), min(schedule.batch, len(rows))
+        rng = np.random.default_rng(seed)
+        size = min(schedule.batch, len(rows))
         walk = album.batches(rows, size, rng, after=done)
         for step, (batch, s) in zip(range(done, schedule.steps), walk, strict=False):
             for group in optimiser.param_groups:
@@ -234,13 +283,17 @@ def _train(
             with convnets.fast():
                 scores, weight = score(net, batch, generator)
             g = normalised(scores.float(), log_prior)
-            gain = objective.on_classes(g, to_device(s)[:, None].expand(-1, g.shape[1]), log_prior.exp())
+            gain = objective.on_classes(
+                g, to_device(s)[:, None].expand(-1, g.shape[1]), log_prior.exp()
+            )
             yield -(gain * to_device(weight)).sum(dim=1).mean()
             tick()
             journal.keep(step + 1, net, optimiser, generator)
 
     with seeded(seed):
         net = to_device(make().train())
-        optimiser = torch.optim.AdamW(net.parameters(), lr=schedule.rate, weight_decay=schedule.decay)
+        optimiser = torch.optim.AdamW(
+            net.parameters(), lr=schedule.rate, weight_decay=schedule.decay
+        )
         minimise(losses(net, optimiser, torch.Generator().manual_seed(seed)), optimiser)
     return net.cpu().eval()

@@ -31,7 +31,9 @@ from lowtide.table_files.formats import AnyPath, find_column
 from lowtide.table_files.writing import Writer
 from lowtide.types import Ints, Pixels
 
-_QUALITY = 95  # of JPEG files whose source is not JPEG, or encoded in a way that cannot be had again
+_QUALITY = (
+    95  # of JPEG files whose source is not JPEG, or encoded in a way that cannot be had again
+)
 
 
 class ImageSink(Protocol):
@@ -62,10 +64,19 @@ class FolderSink:
     """
 
     def __init__(
-        self, place: Path, source: ImageFolder, *, names: Sequence[str], quality: int | None, renamed: bool
+        self,
+        place: Path,
+        source: ImageFolder,
+        *,
+        names: Sequence[str],
+        quality: int | None,
+        renamed: bool,
     ) -> None:
-        self._place, self._source, self._names = place, source, names
-        self._quality, self._renamed = quality or _QUALITY, renamed
+        self._place = place
+        self._source = source
+        self._names = names
+        self._quality = quality or _QUALITY
+        self._renamed = renamed
         self._codings = source.codings if quality is None else (None,) * len(names)
         self._time = time.time_ns()
         for folder in {name.rpartition("/")[0] for name in names}:
@@ -89,26 +100,21 @@ class FolderSink:
     def finish(self, labels: pa.Table) -> None:
         """Write the label files of the layout, in the order of the names."""
         order = sorted(range(len(self._names)), key=self._names.__getitem__)
-        inside = self._source.folder + "/" if self._source.folder else ""
-        names = [self._names[row].removeprefix(inside) for row in order]
+        names = [self._names[row] for row in order]
         labels = layouts.take_rows(labels, order)
         layout = self._source.layout
         if layout == "metadata" or (self._renamed and layout == "classes"):
-            _write_table(self._place / (self._source.label_file or layouts.METADATA[0]), names, labels, "file_name")
-            return
-        splits = labels[layouts.SPLIT].to_pylist() if layouts.SPLIT in labels.column_names else None
-        others = labels.select([name for name in labels.column_names if name != layouts.SPLIT])
-        if layout == "genki":
-            _write_text(self._place / layouts.GENKI_LABELS, layouts.pose_lines(others, len(names)))
-        elif layout == "celeba":
-            splits = _write_celeba(self._place, self._source.label_file, names, others, splits)
-        if splits is not None:
             _write_table(
-                self._place / layouts.SPLIT_FILE,
+                self._place / (self._source.label_file or layouts.METADATA[0]),
                 names,
-                pa.table({layouts.SPLIT: pa.array(splits, pa.string())}),
-                "file",
+                labels,
+                "file_name",
             )
+            return
+        if layouts.SPLIT in labels.column_names:
+            splits = labels[layouts.SPLIT].to_pylist()
+            column = pa.table({layouts.SPLIT: pa.array(splits, pa.string())})
+            _write_table(self._place / layouts.SPLIT_FILE, names, column, "file")
 
     def close(self) -> None:
         """Nothing is held open."""
@@ -120,11 +126,13 @@ class ArraySink:
     Args:
         place: the file.
         source: n images of an `.npz` file.
-        order: (n,) at which place of the new file each goes; by default they stay in order, and keep their names.
+        order: (n,) at which place of the new file each goes; by default they stay in order, and
+            keep their names.
     """
 
     def __init__(self, place: Path, source: ImageFolder, *, order: Sequence[int] | None) -> None:
-        self._place, self._key = place, source.label_file
+        self._place = place
+        self._key = source.label_file
         self._order = np.arange(len(source)) if order is None else np.array(order, np.intp)
         numbered = order is not None or source.names == tuple(map(str, range(len(source))))
         self._names = None if numbered else np.array(source.names)
@@ -152,7 +160,10 @@ class ArraySink:
             with packed.open(f"{self._key}.npy", "w", force_zip64=True) as member:
                 shutil.copyfileobj(self._file, member, 1 << 20)
             arrays = {name: labels[name].to_numpy()[at] for name in labels.column_names}
-            arrays = {name: values.astype(str) if values.dtype == object else values for name, values in arrays.items()}
+            arrays = {
+                name: values.astype(str) if values.dtype == object else values
+                for name, values in arrays.items()
+            }
             if self._names is not None:
                 arrays[NAMES] = self._names
             for name, values in arrays.items():
@@ -166,26 +177,6 @@ class ArraySink:
         self._place.with_suffix(".npy").unlink(missing_ok=True)
 
 
-def _write_celeba(
-    place: Path, label_file: str, names: Sequence[str], labels: pa.Table, splits: list[str | None] | None
-) -> list[str | None] | None:
-    """Attributes and partition as CelebA has them; returns splits that have other words, to be written elsewhere."""
-    tabular = label_file.endswith(".csv")
-    if tabular:
-        _write_table(place / label_file, names, labels, "image_id")
-    else:
-        _write_text(place / label_file, layouts.attribute_lines(names, labels))
-    if splits is None or any(split not in (*layouts.PARTS, None) for split in splits):
-        return splits
-    rows = layouts.partition_rows(names, splits)
-    if tabular:
-        numbers = pa.table({"partition": [number for _, number in rows]})
-        _write_table(place / f"{layouts.CELEBA_SPLIT}.csv", [name for name, _ in rows], numbers, "image_id")
-    else:
-        _write_text(place / f"{layouts.CELEBA_SPLIT}.txt", "".join(f"{name} {number}\n" for name, number in rows))
-    return None
-
-
 def _write_table(path: Path, names: Sequence[str], labels: pa.Table, title: str) -> None:
     columns = [pa.array(names, pa.string()), *(labels[name] for name in labels.column_names)]
     schema = pa.schema([pa.field(title, pa.string()), *labels.schema])
@@ -193,34 +184,33 @@ def _write_table(path: Path, names: Sequence[str], labels: pa.Table, title: str)
         writer.write(pa.Table.from_arrays(columns, schema=schema))
 
 
-def _write_text(path: Path, text: str) -> None:
-    path.write_text(text, encoding="utf-8")
-
-
 class ImageWriter:
     """A release of images; a context manager.
 
-    Images keep their paths and sizes, and label files those columns that are not dropped. PNG, WebP (written without
-    loss), BMP and TIFF keep every pixel; JPEG is encoded anew, as its source was or at the given quality without
-    subsampling of colours, and so is close to what was given. Nothing but pixels and labels is written: no metadata of
-    the source files, and none of the other files of its folder. All files bear the same time, since times would tell
-    the old order of new names.
+    Images keep their paths and sizes, and label files those columns that are not dropped. PNG, WebP
+    (written without loss), BMP and TIFF keep every pixel; JPEG is encoded anew, as its source was
+    or at the given quality without subsampling of colours, and so is close to what was given.
+    Nothing but pixels and labels is written: no metadata of the source files, and none of the other
+    files of its folder. All files bear the same time, since times would tell the old order of new
+    names.
 
-    Everything goes into a hidden folder beside the target, which is given its name when the block ends without an
-    exception, and vanishes otherwise.
+    Everything goes into a hidden folder beside the target, which is given its name when the block
+    ends without an exception, and vanishes otherwise.
 
     Args:
         target: the folder, or the `.npz` file if the source is one; must not exist, or be empty.
         source: n images, with their labels.
         drop: the columns that are not to be told, first of all the secret.
-        quality: of JPEG files, from 1 to 100; by default each has the quality and the subsampling of its source.
+        quality: of JPEG files, from 1 to 100; by default each has the quality and the subsampling
+            of its source.
         png: write PNG files, so that no pixel changes; paths then differ in their suffix.
-        rename: give the images numbers in random order; needed, and done without asking, where the dropped column is
-            the folder per class.
+        rename: give the images numbers in random order; needed, and done without asking, where the
+            dropped column is the folder per class.
         mapping: where the private list of new and old names goes; needed with new names.
-        seed: of the order of new names; to be kept like the secret. By default the order cannot be repeated.
-        staged: where files are written until they are put in place together, as `Staging` says; by default each is
-            put in place by itself.
+        seed: of the order of new names; to be kept like the secret. By default the order cannot be
+            repeated.
+        staged: where files are written until they are put in place together, as `Staging` says; by
+            default each is put in place by itself.
     """
 
     def __init__(
@@ -237,28 +227,39 @@ class ImageWriter:
         staged: Callable[..., Path] = lambda path, **_: Path(path),
     ) -> None:
         self._staged = staged
-        self._target, self._source = Path(os.path.realpath(target)), source
+        self._target = Path(os.path.realpath(target))
+        self._source = source
         self._quality = None if quality is None else count("quality", quality, 1, 100)
         dropped = [drop] if isinstance(drop, str) else list(drop)
         if source.columns:  # without labels there is nothing to drop
             dropped = [find_column(name, source.columns) for name in dropped]
-        self._labels = source.labels.drop_columns([name for name in dropped if name in source.columns])
+        self._labels = source.labels.drop_columns(
+            [name for name in dropped if name in source.columns]
+        )
         by_class = source.layout == "classes" and layouts.LABEL in dropped
         if by_class and rename is False:
             raise LowtideError(
-                f"the folders of the images are named after {layouts.LABEL!r}; they can only be released renamed"
+                f"the folders of the images are named after {layouts.LABEL!r}; they can only be"
+                " released renamed"
             )
         self._renamed = bool(rename) or by_class
         self._mapping = None if mapping is None else Path(os.path.realpath(mapping))
         self._check_places()
-        self.names = shuffled_names(source, png=png, seed=seed) if self._renamed else _kept_names(source, png)
-        self._written, self._sizes = np.zeros(len(source), bool), source.sizes
+        self.names = (
+            shuffled_names(source, png=png, seed=seed)
+            if self._renamed
+            else _kept_names(source, png)
+        )
+        self._written = np.zeros(len(source), bool)
+        self._sizes = source.sizes
         self._sink: ImageSink | None = None
 
     def __enter__(self) -> ImageWriter:
         try:
             with contextlib.ExitStack() as stack:
-                self._sink = self._open_sink(stack.enter_context(whole_path(self._staged(self._target))))
+                self._sink = self._open_sink(
+                    stack.enter_context(whole_path(self._staged(self._target)))
+                )
                 stack.callback(self._close)
                 self._stack = stack.pop_all()
         except OSError as error:
@@ -274,14 +275,20 @@ class ImageWriter:
         """
         sink = self._sink
         if sink is None:
-            raise LowtideError("the release is not open; write within `with ImageWriter(…) as writer:`")
+            raise LowtideError(
+                "the release is not open; write within `with ImageWriter(…) as writer:`"
+            )
         rows = np.arange(len(self._source))[np.asarray(index)]
         if len(pixels) != len(rows):
-            raise LowtideError(f"there are {len(pixels)} images for {len(rows)} rows; give one for each")
+            raise LowtideError(
+                f"there are {len(pixels)} images for {len(rows)} rows; give one for each"
+            )
         for (width, height), image in zip(self._sizes[rows].tolist(), pixels, strict=True):
             expected = (height, width, self._source.shape[2])
             if image.dtype != np.uint8 or image.shape != expected:
-                raise LowtideError(f"an image must be bytes of shape {expected}, got {image.dtype} {image.shape}")
+                raise LowtideError(
+                    f"an image must be bytes of shape {expected}, got {image.dtype} {image.shape}"
+                )
         if self._written[rows].any() or len(np.unique(rows)) < len(rows):
             raise LowtideError("an image was written already; write each once")
         try:
@@ -308,7 +315,10 @@ class ImageWriter:
         self._written[list(rows)] = True
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         if kind is not None:
             self._stack.__exit__(kind, error, trace)
@@ -329,24 +339,29 @@ class ImageWriter:
             order = [int(name) for name in self.names] if self._renamed else None
             return ArraySink(place, self._source, order=order)
         place.mkdir()
-        return FolderSink(place, self._source, names=self.names, quality=self._quality, renamed=self._renamed)
+        return FolderSink(
+            place, self._source, names=self.names, quality=self._quality, renamed=self._renamed
+        )
 
     def _finish(self) -> Path | None:
-        """Write labels and, for its owner only, the private list of names; returns the list, if there is one.
+        """Write labels and, for its owner only, the private list of names; returns the list, if
+        there is one.
 
         An older list is never replaced: it is the only key to its release.
         """
         missing = np.count_nonzero(~self._written)
         if missing or self._sink is None:
             raise LowtideError(
-                f"{self._target} was not written, because {missing} of {len(self._source)} images are missing; write "
-                "each of them"
+                f"{self._target} was not written, because {missing} of {len(self._source)} images"
+                " are missing; write each of them"
             )
         self._sink.finish(self._labels)
         if not self._renamed or self._mapping is None:
             return None
         place = self._staged(self._mapping, new=True)
-        return write_whole(place, mapping_text(self.names, self._source.names), rights=PRIVATE, new=True)
+        return write_whole(
+            place, mapping_text(self.names, self._source.names), rights=PRIVATE, new=True
+        )
 
     def _close(self) -> None:
         if self._sink is not None:
@@ -356,29 +371,43 @@ class ImageWriter:
 
     def _check_places(self) -> None:
         """Refuse, before any work, places where the release or its list must not be."""
-        target, path = self._target, self._source.path
+        target = self._target
+        path = self._source.path
         if (target.suffix.lower() == ".npz") != (self._source.layout == "npz"):
             raise LowtideError(
-                f"{target} must be {'an .npz file' if self._source.layout == 'npz' else 'a folder'}, as the source is"
+                f"{target} must be"
+                f" {'an .npz file' if self._source.layout == 'npz' else 'a folder'}, as the"
+                " source is"
             )
         origin = None if isinstance(path, RemotePath) else Path(os.path.realpath(path))
-        if origin is not None and (target == origin or origin in target.parents or target in origin.parents):
-            raise LowtideError(f"{target} and the source {origin} lie within each other; choose a folder elsewhere")
+        if origin is not None and (
+            target == origin or origin in target.parents or target in origin.parents
+        ):
+            raise LowtideError(
+                f"{target} and the source {origin} lie within each other; choose a folder elsewhere"
+            )
         if target.exists() and not (target.is_dir() and not any(target.iterdir())):
             raise LowtideError(f"{target} exists and is not empty; choose a new name, or remove it")
         mapping = self._mapping
         if not self._renamed:
             if mapping is not None:
                 raise LowtideError(
-                    "a mapping lists new names, and these images keep theirs; add rename, or leave it out"
+                    "a mapping lists new names, and these images keep theirs; add rename, or leave"
+                    " it out"
                 )
             return
         if mapping is None:
-            raise LowtideError("images with new names need a file for the private list of names; give mapping=")
+            raise LowtideError(
+                "images with new names need a file for the private list of names; give mapping="
+            )
         if mapping == target or target in mapping.parents:
-            raise LowtideError(f"the list of names {mapping} would be part of the release; put it elsewhere")
+            raise LowtideError(
+                f"the list of names {mapping} would be part of the release; put it elsewhere"
+            )
         if mapping.exists():
-            raise LowtideError(f"{mapping} exists, and may be the only key to another release; choose a new name")
+            raise LowtideError(
+                f"{mapping} exists, and may be the only key to another release; choose a new name"
+            )
 
 
 def _kept_names(source: ImageFolder, png: bool) -> tuple[str, ...]:
@@ -386,5 +415,7 @@ def _kept_names(source: ImageFolder, png: bool) -> tuple[str, ...]:
         return source.names
     names = tuple(PurePosixPath(name).with_suffix(".png").as_posix() for name in source.names)
     if len(set(names)) < len(names):
-        raise LowtideError("some images differ only in their suffix, and would become one PNG; rename them")
+        raise LowtideError(
+            "some images differ only in their suffix, and would become one PNG; rename them"
+        )
     return names

@@ -18,7 +18,18 @@ from lowtide.errors import LowtideError
 from lowtide.formatting import number, percent, plain
 from lowtide.interface import NATS_PER_BIT, Attack, Estimate
 from lowtide.report.html import CurvePoint
-from lowtide.report.svg import ROLE_SHAPES, Across, Chart, Down, anchor, fitted, grid, symbol, ticks, whisker
+from lowtide.report.svg import (
+    ROLE_SHAPES,
+    Across,
+    Chart,
+    Down,
+    anchor,
+    fitted,
+    grid,
+    symbol,
+    ticks,
+    whisker,
+)
 from lowtide.types import Bools
 
 Role = Literal["clean", "fixed", "retrained"]
@@ -49,10 +60,12 @@ class Duel:
 
 @dataclass(frozen=True)
 class Spot:
-    """One place of the trade-off: the share `kept`, and what is `leakage`, in bits or as a share of right guesses."""
+    """One place of the trade-off: the share `kept`, and what an attacker gains: bits, or right
+    guesses.
+    """
 
     kept: float
-    leakage: Estimate
+    gain: Estimate
 
 
 @dataclass(frozen=True)
@@ -63,7 +76,8 @@ class Tradeoff:
         spots: the curve, from the most hidden to the least.
         unit: of what is told: `bits`, or `accuracy` where the budget is one.
         limit: the budget in that unit; `None` when there is none.
-        chosen: the choice, with what fresh attackers were left with where that is known; `None` without one.
+        chosen: the choice, with what fresh attackers were left with where that is known; `None`
+            without one.
     """
 
     spots: tuple[Spot, ...]
@@ -73,7 +87,9 @@ class Tradeoff:
 
 
 def duels(attacks: Sequence[Attack]) -> tuple[Duel, ...]:
-    """Put attacks of the same attacker together, the ones that learn most from the release first."""
+    """Put attacks of the same attacker together, the ones that learn most from the release
+    first.
+    """
     found: dict[str, dict[Role, Attack]] = {}
     for attack in attacks:
         role = _TRAINED.get((attack.trained_on, attack.target))
@@ -84,11 +100,16 @@ def duels(attacks: Sequence[Attack]) -> tuple[Duel, ...]:
         return roles["retrained"].information.value if "retrained" in roles else -math.inf
 
     order = sorted(found.items(), key=lambda item: -learnt(item[1]))
-    return tuple(Duel(name, {role: roles[role].accuracy for role in ROLES if role in roles}) for name, roles in order)
+    return tuple(
+        Duel(name, {role: roles[role].accuracy for role in ROLES if role in roles})
+        for name, roles in order
+    )
 
 
 def read_budget(text: str) -> Budget | None:
-    """A budget from `0.05`, `0.03bits`, `55%` or the words of `str(Budget)`; `None` when it reads like none of them."""
+    """A budget from `0.05`, `0.03bits`, `55%` or the words of `str(Budget)`; `None` when it reads
+    like none of them.
+    """
     share = re.search(r"[0-9.]+\s*%", text)
     for candidate in (text, text.partition("(")[0], share[0] if share else ""):
         try:
@@ -111,28 +132,33 @@ def tradeoff(
         curve: the points that planning visited.
         chosen: (m,) what the chosen plan hides.
         budget: what the release may tell.
-        check: what fresh attackers were left with under the chosen plan; by default what the curve says there.
+        check: what fresh attackers were left with under the chosen plan; by default what the curve
+            says there.
     """
     accuracy = budget is not None and budget.unit == "accuracy"
 
-    def leakage(reading: Reading) -> Estimate:
+    def gain(reading: Reading) -> Estimate:
         return reading.accuracy if accuracy else reading.leakage.bits
 
-    # Noise keeps nothing as it was: its points lie above others at the same place, off the curve of what is kept.
-    curve = [point for point in curve if not point.noised]
-    spots = tuple(sorted((Spot(p.kept, leakage(p.reading)) for p in curve), key=lambda spot: spot.kept))
-    limit = None if budget is None else budget.limit if accuracy else budget.limit / NATS_PER_BIT
+    spots = tuple(
+        sorted((Spot(p.kept, gain(p.reading)) for p in curve), key=lambda spot: spot.kept)
+    )
+    limit = None if budget is None else budget.limit
+    if limit is not None and not accuracy:
+        limit /= NATS_PER_BIT
     place = None
     if chosen is not None and curve:
         here = next((point for point in curve if np.array_equal(point.hidden, chosen)), None)
         reading = check or (here and here.reading)
         kept = here.kept if here else _kept(curve, chosen)
-        place = Spot(kept, leakage(reading)) if reading else None
+        place = Spot(kept, gain(reading)) if reading else None
     return Tradeoff(spots, "accuracy" if accuracy else "bits", limit, place)
 
 
 def _kept(curve: Sequence[CurvePoint], chosen: Bools) -> float:
-    """What a choice off the curve keeps: shares are sums of worths, which the steps of the curve give away."""
+    """What a choice off the curve keeps: shares are sums of worths, which the steps of the curve
+    give away.
+    """
     shown = np.array([~point.hidden for point in curve], dtype=np.float64)
     worth = np.linalg.lstsq(shown, np.array([point.kept for point in curve]), rcond=None)[0]
     return float(np.clip(worth[~chosen].sum(), 0.0, 1.0))
@@ -142,12 +168,22 @@ _POINTS = 150  # of a curve that are drawn; more cannot be told apart
 
 
 def draw_tradeoff(curve: Tradeoff) -> Chart:
-    """The trade-off: what is told against the share kept, with intervals, the budget and the choice."""
-    spots, across, down = _thinned(curve.spots), Across(0.0, 1.0, 3.0, 97.0), _down(curve)
+    """The trade-off: what is told against the share kept, with intervals, the budget and the
+    choice.
+    """
+    spots = _thinned(curve.spots)
+    across = Across(0.0, 1.0, 3.0, 97.0)
+    down = _down(curve)
     levels = [(down.at(level), _level(level, curve.unit)) for level in ticks(down.low, down.high)]
-    parts = [Markup('<line class="grid" x1="0" x2="100%" y1="{0}" y2="{0}"/>').format(y) for y, _ in levels]
+    parts = [
+        Markup('<line class="grid" x1="0" x2="100%" y1="{0}" y2="{0}"/>').format(y)
+        for y, _ in levels
+    ]
     parts += [_band(spots, across, down), *_curve(spots, across, down, curve.unit)]
-    parts += [Markup('<text class="tick" x="0" y="{}">{}</text>').format(y - 4, label) for y, label in levels]
+    parts += [
+        Markup('<text class="tick" x="0" y="{}">{}</text>').format(y - 4, label)
+        for y, label in levels
+    ]
     parts += [_share_axis(across, down.bottom)]
     if curve.limit is not None:
         parts.append(
@@ -156,8 +192,12 @@ def draw_tradeoff(curve: Tradeoff) -> Chart:
                 '<text class="budget-label" x="14%" y="{1}">budget {2}</text>'
             ).format(down.at(curve.limit), down.at(curve.limit) - 5, _told(curve.limit, curve.unit))
         )
-    title = "Bits told about the secret" if curve.unit == "bits" else "How often an attacker is right"
-    description = f"{len(curve.spots)} choices. Least hidden: {_place(curve.spots[-1], curve.unit)}."
+    title = (
+        "Bits told about the secret" if curve.unit == "bits" else "How often an attacker is right"
+    )
+    description = (
+        f"{len(curve.spots)} choices. Least hidden: {_place(curve.spots[-1], curve.unit)}."
+    )
     if curve.chosen is not None:
         parts.append(_choice(curve.chosen, curve.unit, across, down))
         description += f" Chosen: {_place(curve.chosen, curve.unit)}."
@@ -170,7 +210,8 @@ def draw_tradeoff(curve: Tradeoff) -> Chart:
 
 
 def draw_attacks(found: Sequence[Duel], guess: Estimate | None) -> Chart:
-    """Dots of how often each attacker is right, with intervals: before, after without and after with retraining.
+    """Dots of how often each attacker is right, with intervals: before, after without and after
+    with retraining.
 
     Args:
         found: the attackers, from top to bottom; at least one.
@@ -178,33 +219,49 @@ def draw_attacks(found: Sequence[Duel], guess: Estimate | None) -> Chart:
     """
     shares = [accuracy for duel in found for accuracy in duel.accuracy.values()]
     blind = [guess.value] if guess is not None else []
-    low, high = min([e.low for e in shares] + blind), max([e.high for e in shares] + blind)
+    low = min([e.low for e in shares] + blind)
+    high = max([e.high for e in shares] + blind)
     axis = Across(low - 0.01, high + 0.01, 1.5, 84.0)  # at the right there are numbers
-    parts, top = [], 26
+    parts = []
+    top = 26
     for duel in found:
-        parts.append(Markup('<text class="name" x="0" y="{}">{}</text>').format(top + 14, fitted(duel.attacker)))
+        parts.append(
+            Markup('<text class="name" x="0" y="{}">{}</text>').format(
+                top + 14, fitted(duel.attacker)
+            )
+        )
         parts += [
-            _dot(axis, leakage, top + 30 + 18 * k, role) for k, (role, leakage) in enumerate(duel.accuracy.items())
+            _dot(axis, accuracy, top + 30 + 18 * k, role)
+            for k, (role, accuracy) in enumerate(duel.accuracy.items())
         ]
         top += 32 + 18 * len(duel.accuracy)
-    back = [grid(axis, top, label=lambda tick: f"{100 * tick:.3g} %", unit="right guesses", start=20)]
+    back = [
+        grid(axis, top, label=lambda tick: f"{100 * tick:.3g} %", unit="right guesses", start=20)
+    ]
     back += [] if guess is None else [_blind(axis, guess, top)]
     description = "; ".join(
-        f"{plain(duel.attacker)}: " + ", ".join(f"{role} {percent(e.value)}" for role, e in duel.accuracy.items())
+        f"{plain(duel.attacker)}: "
+        + ", ".join(f"{role} {percent(e.value)}" for role, e in duel.accuracy.items())
         for duel in found
     )
     title = "How often each attacker is right"
-    return Chart("attacks", title, description, top + 40, Markup("\n").join([*back, *parts]), _roles(found))
+    return Chart(
+        "attacks", title, description, top + 40, Markup("\n").join([*back, *parts]), _roles(found)
+    )
 
 
 def _roles(found: Sequence[Duel]) -> tuple[tuple[str, str], ...]:
-    return tuple((role, label) for role, label in ROLES.items() if any(role in duel.accuracy for duel in found))
+    return tuple(
+        (role, label)
+        for role, label in ROLES.items()
+        if any(role in duel.accuracy for duel in found)
+    )
 
 
 def _down(curve: Tradeoff) -> Down:
     """A vertical axis that holds all intervals and the budget, and 0 where bits are counted."""
     places = [*curve.spots, *filter(None, [curve.chosen])]
-    ends = [end for spot in places for end in (spot.leakage.low, spot.leakage.high)]
+    ends = [end for spot in places for end in (spot.gain.low, spot.gain.high)]
     ends += [0.0] if curve.unit == "bits" else []
     ends += [] if curve.limit is None else [curve.limit]
     return Down(min(ends), max(*ends, min(ends) + 1e-3), 26, 290)
@@ -213,28 +270,30 @@ def _down(curve: Tradeoff) -> Down:
 def _curve(spots: Sequence[Spot], across: Across, down: Down, unit: str) -> list[Markup]:
     lines = [
         Markup('<line class="curve" x1="{}" y1="{}" x2="{}" y2="{}"/>').format(
-            across.pc(a.kept), down.at(a.leakage.value), across.pc(b.kept), down.at(b.leakage.value)
+            across.pc(a.kept), down.at(a.gain.value), across.pc(b.kept), down.at(b.gain.value)
         )
         for a, b in pairwise(spots)
     ]
     radius = 4 if len(spots) < 60 else 2
     return lines + [
         Markup('<circle class="spot" cx="{}" cy="{}" r="{}"><title>{}</title></circle>').format(
-            across.pc(spot.kept), down.at(spot.leakage.value), radius, _place(spot, unit)
+            across.pc(spot.kept), down.at(spot.gain.value), radius, _place(spot, unit)
         )
         for spot in spots
     ]
 
 
 def _band(spots: Sequence[Spot], across: Across, down: Down) -> Markup:
-    """The intervals as an area: in a nested drawing that is stretched, since a polygon knows no percentages."""
-    edge = [(spot.kept, spot.leakage.high) for spot in spots] + [
-        (spot.kept, spot.leakage.low) for spot in reversed(spots)
+    """The intervals as an area: in a nested drawing that is stretched, since a polygon knows no
+    percentages.
+    """
+    edge = [(spot.kept, spot.gain.high) for spot in spots] + [
+        (spot.kept, spot.gain.low) for spot in reversed(spots)
     ]
-    points = " ".join(f"{across.at(kept):.2f},{down.at(leakage)}" for kept, leakage in edge)
+    points = " ".join(f"{across.at(kept):.2f},{down.at(end)}" for kept, end in edge)
     return Markup(
-        '<svg width="100%" height="{0}" viewBox="0 0 100 {0}" preserveAspectRatio="none" overflow="visible">'
-        '<polygon class="band" points="{1}"/></svg>'
+        '<svg width="100%" height="{0}" viewBox="0 0 100 {0}" preserveAspectRatio="none"'
+        ' overflow="visible"><polygon class="band" points="{1}"/></svg>'
     ).format(down.bottom, points)
 
 
@@ -245,13 +304,21 @@ def _share_axis(across: Across, bottom: float) -> Markup:
         )
         for share in (0.0, 0.25, 0.5, 0.75, 1.0)
     ]
-    name = Markup('<text class="tick" x="50%" y="{}" text-anchor="middle">kept</text>').format(bottom + 34)
+    name = Markup('<text class="tick" x="50%" y="{}" text-anchor="middle">kept</text>').format(
+        bottom + 34
+    )
     return Markup("").join([*marks, name])
 
 
 def _choice(spot: Spot, unit: str, across: Across, down: Down) -> Markup:
-    place, at, leakage = across.pc(spot.kept), down.at(spot.leakage.value), spot.leakage
-    side = "start" if spot.kept < 0.34 else "end" if spot.kept > 0.66 else "middle"  # fits a phone everywhere
+    place = across.pc(spot.kept)
+    at = down.at(spot.gain.value)
+    gain = spot.gain
+    side = "middle"  # fits a phone everywhere
+    if spot.kept < 0.34:
+        side = "start"
+    elif spot.kept > 0.66:
+        side = "end"
     return Markup(
         '<line class="chosen-line" x1="{0}" x2="{0}" y1="20" y2="{1}"/>'
         '<line class="chosen-line" x1="{0}" x2="{0}" y1="{2}" y2="{3}"/>{4}'
@@ -259,21 +326,21 @@ def _choice(spot: Spot, unit: str, across: Across, down: Down) -> Markup:
     ).format(
         place,
         at,
-        down.at(leakage.high),
-        down.at(leakage.low),
+        down.at(gain.high),
+        down.at(gain.low),
         symbol("diamond", place, at, kind="chosen", title="chosen"),
         side,
         _place(spot, unit),
     )
 
 
-def _dot(axis: Across, leakage: Estimate, y: float, role: Role) -> Markup:
-    title = f"{ROLES[role]}: {percent(leakage.value)}"
-    dot = symbol(ROLE_SHAPES[role], axis.pc(leakage.value), y, kind=role, title=title)
+def _dot(axis: Across, accuracy: Estimate, y: float, role: Role) -> Markup:
+    title = f"{ROLES[role]}: {percent(accuracy.value)}"
+    dot = symbol(ROLE_SHAPES[role], axis.pc(accuracy.value), y, kind=role, title=title)
     share = Markup('<text class="value" x="100%" y="{}" text-anchor="end">{}</text>').format(
-        y + 4, percent(leakage.value)
+        y + 4, percent(accuracy.value)
     )
-    return whisker(axis, leakage, y, kind=f"whisker {role}-line") + dot + share
+    return whisker(axis, accuracy, y, kind=f"whisker {role}-line") + dot + share
 
 
 def _blind(axis: Across, guess: Estimate, height: float) -> Markup:
@@ -291,13 +358,13 @@ def _thinned(spots: Sequence[Spot]) -> list[Spot]:
     return [spots[round(k * (len(spots) - 1) / (_POINTS - 1))] for k in range(_POINTS)]
 
 
-def _level(leakage: float, unit: str) -> str:
-    return f"{leakage:.10g}" if unit == "bits" else f"{100 * leakage:.3g} %"
+def _level(value: float, unit: str) -> str:
+    return f"{value:.10g}" if unit == "bits" else f"{100 * value:.3g} %"
 
 
-def _told(leakage: float, unit: str) -> str:
-    return f"{number(leakage, 3)} bits" if unit == "bits" else percent(leakage)
+def _told(value: float, unit: str) -> str:
+    return f"{number(value, 3)} bits" if unit == "bits" else percent(value)
 
 
 def _place(spot: Spot, unit: str) -> str:
-    return f"{percent(spot.kept)} kept, {_told(spot.leakage.value, unit)}"
+    return f"{percent(spot.kept)} kept, {_told(spot.gain.value, unit)}"

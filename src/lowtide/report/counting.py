@@ -1,4 +1,6 @@
-"""The sections about what holds against every attacker: the bound from counts, and the cells it is counted from."""
+"""The sections about what holds against every attacker: the bound from counts, and the cells it is
+counted from.
+"""
 
 from dataclasses import replace
 from functools import partial
@@ -11,15 +13,20 @@ from lowtide.formatting import nats_up, percent_up, plain
 from lowtide.report.html import Findings, Mark, Section, fill
 from lowtide.report.svg import Across, Chart, Down, anchor, level_lines, stand_alone, symbol, tick
 
-_FEWEST_ALIKE = 10  # rows of the rarest cell before its measures leave the house, as statistical offices ask
+_FEWEST_ALIKE = (
+    10  # rows of the rarest cell before its measures leave the house, as statistical offices ask
+)
 
 
 def counted(found: Findings) -> list[Section]:
-    """The bound with its learning curve, and the measures of disclosure control; nothing where nothing was counted."""
+    """The bound with its learning curve, and the measures of disclosure control; nothing where
+    nothing was counted.
+    """
     held = None if found.audit is None else found.audit.counted
     if held is None:
         return []
-    secret, nouns = plain(found.secret), found.nouns
+    secret = plain(found.secret)
+    nouns = found.nouns
     held = replace(held, nouns=nouns)
     chart = draw_curve(held)
     values = {
@@ -51,10 +58,17 @@ def counted(found: Findings) -> list[Section]:
     mark = Mark(
         fewest >= _FEWEST_ALIKE,
         f"The extremes of {held.cells:,} cells; the rarest holds {fewest:,} {nouns.rows}"
-        + ("." if fewest >= _FEWEST_ALIKE else f", fewer than {_FEWEST_ALIKE}: these figures are about single people."),
+        + (
+            "."
+            if fewest >= _FEWEST_ALIKE
+            else f", fewer than {_FEWEST_ALIKE}: these figures are about single people."
+        ),
     )
     cells = Section(
-        "cells", f"{nouns.rows.capitalize()} shown alike", fill(template, "cells", counted=values, nouns=nouns), mark
+        "cells",
+        f"{nouns.rows.capitalize()} shown alike",
+        fill(template, "cells", counted=values, nouns=nouns),
+        mark,
     )
     return [bound, cells]
 
@@ -64,7 +78,9 @@ def _said(held: CountedRelease, secret: str) -> tuple[str, ...]:
 
 
 def draw_curve(held: CountedRelease) -> Chart:
-    """The bound on right guesses against the number of rows, doubling from left to right, above the blind guess."""
+    """The bound on right guesses against the number of rows, doubling from left to right, above the
+    blind guess.
+    """
     steps = len(held.curve)
     across = Across(0.0, max(steps - 1, 1), 6.0, 94.0)
     low = min(held.blind, *(one.found for one in held.curve))
@@ -78,8 +94,18 @@ def draw_curve(held: CountedRelease) -> Chart:
         for (x, one), (following, later) in pairwise(places)
     ]
     for place, (x, one) in enumerate(places):
-        parts.append(symbol("diamond", x, down.at(100 * one.accuracy), kind="chosen", title=percent_up(one.accuracy)))
-        parts.append(symbol("circle", x, down.at(100 * one.found), kind="clean", title=percent_up(one.found)))
+        parts.append(
+            symbol(
+                "diamond",
+                x,
+                down.at(100 * one.accuracy),
+                kind="chosen",
+                title=percent_up(one.accuracy),
+            )
+        )
+        parts.append(
+            symbol("circle", x, down.at(100 * one.found), kind="clean", title=percent_up(one.found))
+        )
         parts.append(tick(x, down.bottom + 17, f"{one.rows:,}", anchor(across.at(place))))
     parts.append(tick("50%", down.bottom + 34, held.nouns.rows, "middle"))
     described = ", ".join(f"{percent_up(one.accuracy)} from {one.rows:,}" for one in held.curve)
@@ -89,4 +115,6 @@ def draw_curve(held: CountedRelease) -> Chart:
     )
     title = f"How the bound falls with the {held.nouns.rows}"
     drawn = Markup("\n").join(parts)
-    return Chart("every-attacker", title, f"At most {described}.", down.bottom + 42, drawn, series, title)
+    return Chart(
+        "every-attacker", title, f"At most {described}.", down.bottom + 42, drawn, series, title
+    )

@@ -1,4 +1,6 @@
-"""The section about the divergence: what is estimated for several ε, what attacks prove, and what is promised."""
+"""The section about the divergence: what is estimated for several ε, what attacks prove, and what
+is promised.
+"""
 
 from collections.abc import Sequence
 from functools import partial
@@ -7,7 +9,7 @@ from itertools import pairwise
 from markupsafe import Markup
 
 from lowtide.attack.lower_bound import divergence_curve
-from lowtide.disclose.card_page import upper_bound
+from lowtide.disclose.card_page import beside_prior, upper_bound
 from lowtide.disclose.certificate import rounded_up
 from lowtide.formatting import number, plain
 from lowtide.interface import DivergenceCurve, Estimate
@@ -33,23 +35,41 @@ def divergence(found: Findings) -> list[Section]:
         {
             "epsilon": f"{epsilon:g}",
             "sides": [
-                (getattr(curve, side)[k], number(getattr(curve, f"{side}_proven")[k]), _promised(bounds[side][k]))
+                (
+                    getattr(curve, side)[k],
+                    number(getattr(curve, f"{side}_proven")[k]),
+                    _promised(bounds[side][k]),
+                )
                 for side in _SIDES
             ],
             "tail": curve.tail[k],
         }
         for k, epsilon in enumerate(curve.epsilons)
     ]
-    values = {"charts": drawn, "rows": rows, "curve": curve}
-    body = fill("report/sections.html.jinja", "divergence", found=values, nouns=found.nouns, secret=plain(found.secret))
+    values = {"charts": drawn, "rows": rows, "curve": curve, "beside_prior": _beside_prior(found)}
+    body = fill(
+        "report/sections.html.jinja",
+        "divergence",
+        found=values,
+        nouns=found.nouns,
+        secret=plain(found.secret),
+    )
     why = f"Averages over {{n}} test {found.nouns.rows}; no {found.nouns.row} is shown."
     mark = Mark.resting(curve.certain.n, why, found.nouns)
     figures = {"divergence.svg": partial(stand_alone, drawn)}
     return [Section("divergence", "The divergence", body, mark, figures)]
 
 
+def _beside_prior(found: Findings) -> str:
+    """What the prior alone gives, where it is known."""
+    if found.guess is not None:
+        return beside_prior(found.guess.value)
+    return "" if found.card is None else beside_prior(found.card.largest_class)
+
+
 def draw_divergence(curve: DivergenceCurve, side: str, bounds: Sequence[float | None]) -> Chart:
-    """One direction against ε: the estimate with its interval, what is proven from below, what is promised from above.
+    """One direction against ε: the estimate with its interval, what is proven from below, what is
+    promised from above.
 
     Args:
         curve: what was measured.
@@ -59,7 +79,12 @@ def draw_divergence(curve: DivergenceCurve, side: str, bounds: Sequence[float | 
     estimates: tuple[Estimate, ...] = getattr(curve, side)
     proven: tuple[float, ...] = getattr(curve, f"{side}_proven")
     across = Across(0.0, max(*curve.epsilons, 1e-9), 3.0, 97.0)
-    down = Down(0.0, max([e.high for e in estimates] + [b for b in bounds if b is not None] + [1e-3]), 26, 220)
+    down = Down(
+        0.0,
+        max([e.high for e in estimates] + [b for b in bounds if b is not None] + [1e-3]),
+        26,
+        220,
+    )
     places = list(zip(curve.epsilons, estimates, proven, bounds, strict=True))
     parts = level_lines(down)
     for epsilon, estimate, least, most in places:
@@ -69,10 +94,18 @@ def draw_divergence(curve: DivergenceCurve, side: str, bounds: Sequence[float | 
                 x, down.at(estimate.low), down.at(estimate.high)
             )
         )
-        parts.append(symbol("circle", x, down.at(estimate.value), kind="clean", title=number(estimate.value)))
-        parts.append(symbol("triangle", x, down.at(least), kind="fixed", title=f"at least {number(least)}"))
+        parts.append(
+            symbol("circle", x, down.at(estimate.value), kind="clean", title=number(estimate.value))
+        )
+        parts.append(
+            symbol("triangle", x, down.at(least), kind="fixed", title=f"at least {number(least)}")
+        )
         if most is not None:
-            parts.append(symbol("diamond", x, down.at(most), kind="chosen", title=f"at most {rounded_up(most)}"))
+            parts.append(
+                symbol(
+                    "diamond", x, down.at(most), kind="chosen", title=f"at most {rounded_up(most)}"
+                )
+            )
         parts.append(tick(x, down.bottom + 17, f"{epsilon:g}", anchor(across.at(epsilon))))
     parts += [
         Markup('<line class="curve" x1="{}" y1="{}" x2="{}" y2="{}"/>').format(
@@ -82,10 +115,16 @@ def draw_divergence(curve: DivergenceCurve, side: str, bounds: Sequence[float | 
     ]
     parts.append(tick("50%", down.bottom + 34, "ε", "middle"))
     series = [("clean", "estimate"), ("whisker", "its interval"), ("fixed", "proven: at least")]
-    series += [("chosen", "promised: at most")] if any(bound is not None for bound in bounds) else []
+    series += (
+        [("chosen", "promised: at most")] if any(bound is not None for bound in bounds) else []
+    )
     described = ", ".join(f"{number(e.value)} at ε = {epsilon:g}" for epsilon, e, _, _ in places)
-    name, title, drawn = f"divergence-{side}", _SIDES[side], Markup("\n").join(parts)
-    return Chart(name, title, f"Estimated: {described}.", down.bottom + 42, drawn, tuple(series), title)
+    name = f"divergence-{side}"
+    title = _SIDES[side]
+    drawn = Markup("\n").join(parts)
+    return Chart(
+        name, title, f"Estimated: {described}.", down.bottom + 42, drawn, tuple(series), title
+    )
 
 
 def _bounds(found: Findings, side: str, curve: DivergenceCurve) -> list[float | None]:

@@ -1,4 +1,6 @@
-"""The sections about what a release adds, who is exposed, and the field's measures; row numbers have their own."""
+"""The sections about what a release adds, who is exposed, and the field's measures; row numbers
+have their own.
+"""
 
 from functools import partial
 from itertools import pairwise
@@ -16,18 +18,32 @@ _TEMPLATE = "report/exposure.html.jinja"
 
 
 def exposed(found: Findings) -> list[Section]:
-    """What is added, who is exposed and the measures, in the order of the page; nothing without an audit."""
-    audit, nouns, secret = found.audit, found.nouns, plain(found.secret)
+    """What is added, who is exposed and the measures, in the order of the page; nothing without an
+    audit.
+    """
+    audit = found.audit
+    nouns = found.nouns
+    secret = plain(found.secret)
     if audit is None:
         return []
-    sections, exposure = [], audit.exposure
+    sections = []
+    exposure = audit.exposure
     why = f"Averages over {{n}} test {nouns.rows}; no {nouns.row} is shown."
     mark = Mark.resting(exposure.n, why, nouns)
     if audit.added is not None:
-        body = fill(_TEMPLATE, "added", sentence=audit.added.sentence(secret), table_=audit.added.table())
+        body = fill(
+            _TEMPLATE, "added", sentence=audit.added.sentence(secret), table_=audit.added.table()
+        )
         sections.append(Section("added", "What the release adds", body, mark))
     chart = draw_leakage(exposure)
-    body = fill(_TEMPLATE, "exposed", found=exposure.table(secret, nouns.rows), chart=chart, nouns=nouns, secret=secret)
+    body = fill(
+        _TEMPLATE,
+        "exposed",
+        found=exposure.table(secret, nouns.rows),
+        chart=chart,
+        nouns=nouns,
+        secret=secret,
+    )
     figures = {"exposed.svg": partial(stand_alone, [chart])}
     sections.append(Section("exposed", "Who is exposed", body, mark, figures))
     if audit.together is not None:
@@ -43,14 +59,18 @@ def exposed(found: Findings) -> list[Section]:
 
 def by_itself(found: Findings) -> list[Section]:
     """A section for each of several secrets; all other sections are about their product."""
-    nouns, sections = found.nouns, []
+    nouns = found.nouns
+    sections = []
     audits = () if found.audit is None else found.audit.each
     scans: tuple[Any, ...] = getattr(found.scan, "each", ())
     for number, one in enumerate(audits):
-        rows, tables = one.attacks.headline.accuracy.n, [one.attack_table("Attacks"), *one.further_tables()]
+        rows = one.attacks.headline.accuracy.n
+        tables = [one.attack_table("Attacks"), *one.further_tables()]
         sections.append((f"by-itself-{number}", one.secret, str(one.verdict), tables, rows))
     for number, one in enumerate(scans):
-        sections.append((f"scan-by-itself-{number}", one.secret, "", one.tables(), one.information.n))
+        sections.append(
+            (f"scan-by-itself-{number}", one.secret, "", one.tables(), one.information.n)
+        )
     why = f"Averages over {{n}} {nouns.rows}; no {nouns.row} is shown."
     return [
         Section(
@@ -92,7 +112,9 @@ def draw_leakage(exposure: Exposure) -> Chart:
                 x, down.at(100 * one.low), down.at(100 * one.high)
             )
         )
-        parts.append(symbol("circle", x, down.at(100 * one.value), kind="clean", title=percents(one)))
+        parts.append(
+            symbol("circle", x, down.at(100 * one.value), kind="clean", title=percents(one))
+        )
         parts.append(tick(x, down.bottom + 17, f"{epsilon:g}", anchor(across.at(epsilon))))
     parts.append(tick("50%", down.bottom + 34, "ε, nats", "middle"))
     described = ", ".join(f"{percents(one)} above {epsilon:g}" for epsilon, one in places)

@@ -1,9 +1,10 @@
 """The report as one HTML file that needs nothing else, for a phone, a desk, a printer and any eyes.
 
-A page shows what its sections hold, and reads no data itself. A section that must stay inside says so, as do its
-figures in files.
+A page shows what its sections hold, and reads no data itself. A section that must stay inside says
+so, as do its figures in files.
 
-What a report is made of: sections, who may read each of them, and the findings that they are built from.
+What a report is made of: sections, who may read each of them, and the findings that they are built
+from.
 """
 
 from __future__ import annotations
@@ -23,13 +24,15 @@ from lowtide.auditing.report import AuditReport
 from lowtide.checks import LowtideError, booleans
 from lowtide.disclose.budget import Reading
 from lowtide.disclose.card import ReleaseCard
-from lowtide.files import write_whole
+from lowtide.files import PRIVATE, write_whole
 from lowtide.formatting import interval, number, percent, percents, plain, shown
 from lowtide.interface import Attack, Estimate
 from lowtide.protocols import Nouns
 from lowtide.types import Bools, Floats
 
-FEWEST = 20  # samples that an average must rest on before it leaves the house; statistical offices ask for 10 or so
+# Samples that an average must rest on before it leaves the house; statistical offices ask for 10 or
+# so
+FEWEST = 20
 UNSAFE = "NOT SAFE TO PUBLISH"
 Drawing = Callable[[str], bytes]
 """Makes the content of a figure's file from its title."""
@@ -72,11 +75,6 @@ class CurvePoint(Protocol):
         """What is left for an attacker, on held-out samples."""
         ...
 
-    @property
-    def noised(self) -> tuple[int, ...]:
-        """The features that are noised where others are redacted."""
-        ...
-
 
 @dataclass(frozen=True, eq=False)
 class Outline:
@@ -103,7 +101,11 @@ class Outline:
     @property
     def hidden(self) -> list[str]:
         """The names of what the chosen plan hides."""
-        mask = np.zeros(len(self.features), dtype=bool) if self.chosen is None else np.asarray(self.chosen)
+        mask = (
+            np.zeros(len(self.features), dtype=bool)
+            if self.chosen is None
+            else np.asarray(self.chosen)
+        )
         return [name for name, hidden in zip(self.features, mask, strict=True) if hidden]
 
 
@@ -138,7 +140,9 @@ class Findings:
     @property
     def guess(self) -> Estimate | None:
         """How often a blind guess is right."""
-        return next((attack.accuracy for attack in self.attacks if attack.trained_on == "nothing"), None)
+        return next(
+            (attack.accuracy for attack in self.attacks if attack.trained_on == "nothing"), None
+        )
 
     @property
     def strongest(self) -> Attack | None:
@@ -151,7 +155,8 @@ class Findings:
     def leakage(self) -> Estimate | None:
         """The estimated leakage of the release, or else of the plan, in nats.
 
-        A card without an estimate has none: what planning read while it searched is not an estimate of the release.
+        A card without an estimate has none: what planning read while it searched is not an estimate
+        of the release.
         """
         if self.card is not None:
             return self.card.leakage
@@ -159,7 +164,11 @@ class Findings:
             return self.audit.estimate
         if self.plan.chosen is None:
             return None
-        chosen = (point for point in self.plan.curve if np.array_equal(point.hidden, np.asarray(self.plan.chosen)))
+        chosen = (
+            point
+            for point in self.plan.curve
+            if np.array_equal(point.hidden, np.asarray(self.plan.chosen))
+        )
         return next((point.reading.leakage for point in chosen), None)
 
 
@@ -172,7 +181,9 @@ class Mark:
 
     @classmethod
     def resting(cls, rows: int, why: str, nouns: Nouns) -> Mark:
-        """The mark of averages over `rows` samples: below `FEWEST` they tell about single ones. `why` may name {n}."""
+        """The mark of averages over `rows` samples: below `FEWEST` they tell about single ones.
+        `why` may name {n}.
+        """
         if rows >= FEWEST:
             return cls(True, why.format(n=f"{rows:,}"))
         few = f"Rests on {rows} {nouns.rows}, fewer than {FEWEST}"
@@ -234,21 +245,25 @@ def write_report(report: Report, path: Path, *, figures: Path | None = None) -> 
 
     Args:
         report: what to tell.
-        path: the HTML file; it appears whole or not at all.
-        figures: a folder for the figures of all sections, charts as SVG and images as PNG; made when it does not
-            exist.
+        path: the HTML file; it appears whole or not at all. With a section that is unsafe to
+            publish, only its owner may read it; likewise each figure.
+        figures: a folder for the figures of all sections, charts as SVG and images as PNG; made
+            when it does not exist.
 
     Returns:
         The files that were written, the page first.
     """
-    written = [write_whole(Path(path), render(report))]
+    page_is_safe = all(section.mark.safe for section in report.sections)
+    written = [write_whole(Path(path), render(report), rights=None if page_is_safe else PRIVATE)]
     if figures is None:
         return written
     Path(figures).mkdir(parents=True, exist_ok=True)
     title = plain(report.title)
     for section in report.sections:
         heading = title if section.mark.safe else f"{UNSAFE}. {title}"
-        written += [write_whole(Path(figures) / name, draw(heading)) for name, draw in section.figures.items()]
+        rights = None if section.mark.safe else PRIVATE
+        for name, draw in section.figures.items():
+            written.append(write_whole(Path(figures) / name, draw(heading), rights=rights))
     return written
 
 
@@ -292,6 +307,13 @@ def _environment() -> Environment:
 
 
 def _set(text: str) -> Markup:
-    """Set a sentence in type: a number stays with its percent sign, and γ and ε stand where they belong."""
-    page = str(escape(text)).replace(" %", "\u00a0%").replace("E_γ", "E<sub>γ</sub>").replace("e^ε", "e<sup>ε</sup>")
+    """Set a sentence in type: a number stays with its percent sign, and γ and ε stand where they
+    belong.
+    """
+    page = (
+        str(escape(text))
+        .replace(" %", "\u00a0%")
+        .replace("E_γ", "E<sub>γ</sub>")
+        .replace("e^ε", "e<sup>ε</sup>")
+    )
     return Markup(page)  # noqa: S704 - escaped above

@@ -31,10 +31,13 @@ class ResultReport:
 
     def __call__(self, path: Path, *, figures: Path | None = None, scan: Any = None) -> list[Path]:
         """Write the page and its figures."""
-        hider, found = None if self.plan is None else self.plan.hider, scan or self.scan
+        hider = None if self.plan is None else self.plan.hider
+        found = scan or self.scan
         view = None
         if found is not None or hider is not None:
-            view = self.modality.view(self.data.samples, scan=found, hider=hider, single=self.single, seed=self.seed)
+            view = self.modality.view(
+                self.data.samples, scan=found, hider=hider, single=self.single, seed=self.seed
+            )
         page = make_report(
             self.title,
             self.data.secret,
@@ -55,9 +58,17 @@ def reported_plan(made: Plan, data: Dataset) -> Plan:
 
 
 def reported_audit(
-    found: AuditReport, modality: Modality, release: Any, data: Dataset, *, plan: Plan | None, card: ReleaseCard | None
+    found: AuditReport,
+    modality: Modality,
+    release: Any,
+    data: Dataset,
+    *,
+    plan: Plan | None,
+    card: ReleaseCard | None,
 ) -> AuditReport:
     """An audit that writes its report, titled by the release it is of."""
     name = as_place(release).name if is_place(release) else data.name
     title = f"{name}: what it still tells about {data.secret}"
-    return replace(found, writer=ResultReport(modality, title, data, plan=plan, audit=found, card=card))
+    return replace(
+        found, writer=ResultReport(modality, title, data, plan=plan, audit=found, card=card)
+    )

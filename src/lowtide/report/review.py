@@ -1,4 +1,6 @@
-"""The reviewer's page: what was asked of a release, what was found, what was decided and how to record a decision."""
+"""The reviewer's page: what was asked of a release, what was found, what was decided and how to
+record a decision.
+"""
 
 from lowtide.formatting import plain
 from lowtide.report.html import Findings, Mark, Section, fill
@@ -6,7 +8,9 @@ from lowtide.report.html import Findings, Mark, Section, fill
 
 def review(found: Findings) -> list[Section]:
     """The section of an audit that a reviewer signs; nothing where there was no audit."""
-    audit, card, nouns = found.audit, found.card, found.nouns
+    audit = found.audit
+    card = found.card
+    nouns = found.nouns
     if audit is None:
         return []
     gate = audit.gate
@@ -22,4 +26,6 @@ def review(found: Findings) -> list[Section]:
     body = fill("report/review.html.jinja", "review", review=values)
     why = f"Limits, and figures over {{n}} test {nouns.rows}; no {nouns.row} and no value is shown."
     mark = Mark.resting(audit.attacks.headline.accuracy.n, why, nouns)
-    return [Section("review", "What was asked, what was found", body, mark, link="For the reviewer")]
+    return [
+        Section("review", "What was asked, what was found", body, mark, link="For the reviewer")
+    ]

@@ -1,4 +1,6 @@
-"""The sections that every kind of data has, and the report that joins them with those of one kind."""
+"""The sections that every kind of data has, and the report that joins them with those of one
+kind.
+"""
 
 from collections.abc import Sequence
 from functools import partial
@@ -10,7 +12,7 @@ from lowtide.disclose.budget import Reading
 from lowtide.disclose.card import ReleaseCard
 from lowtide.formatting import plain
 from lowtide.interface import Attack
-from lowtide.protocols import Modality
+from lowtide.protocols import Modality, Nouns
 from lowtide.report import charts, words
 from lowtide.report.charts import Tradeoff, duels, read_budget, tradeoff
 from lowtide.report.counting import counted
@@ -77,18 +79,28 @@ def _verdict(found: Findings) -> Section:
     rows = [] if leakage is None else [leakage.n]
     rows += [] if found.strongest is None else [found.strongest.accuracy.n]
     why = f"Figures for all {found.nouns.rows} together; nothing about a single one."
-    body = fill(_TEMPLATE, "verdict", headline=words.headline(found), numbers=words.three_numbers(found))
-    return Section("verdict", "Verdict", body, Mark.resting(min(rows, default=FEWEST), why, found.nouns))
+    body = fill(
+        _TEMPLATE, "verdict", headline=words.headline(found), numbers=words.three_numbers(found)
+    )
+    return Section(
+        "verdict", "Verdict", body, Mark.resting(min(rows, default=FEWEST), why, found.nouns)
+    )
 
 
 def _tradeoff(found: Findings) -> list[Section]:
-    plan, nouns = found.plan, found.nouns
+    plan = found.plan
+    nouns = found.nouns
     if not plan.curve:
         return []
-    what = "the names of the hidden features" if nouns.named else f"how many {nouns.features} are hidden"
+    what = (
+        "the names of the hidden features"
+        if nouns.named
+        else f"how many {nouns.features} are hidden"
+    )
     why = f"Averages over {{n}} held-out {nouns.rows}, and {what}; no {nouns.row}, no {nouns.unit}."
     mark = Mark.resting(min(point.reading.leakage.n for point in plan.curve), why, nouns)
-    curve, budget = _curve(found), read_budget(plan.budget)
+    curve = _curve(found)
+    budget = read_budget(plan.budget)
     chart = charts.draw_tradeoff(curve)
     every = -(-len(plan.curve) // _ROWS)
     values = {
@@ -106,11 +118,16 @@ def _tradeoff(found: Findings) -> list[Section]:
         "points": len(plan.curve),
     }
     body = fill(_TEMPLATE, "tradeoff", tradeoff=values, nouns=nouns, secret=plain(found.secret))
-    return [Section("tradeoff", "The trade-off", body, mark, {"tradeoff.svg": partial(stand_alone, [chart])})]
+    return [
+        Section(
+            "tradeoff", "The trade-off", body, mark, {"tradeoff.svg": partial(stand_alone, [chart])}
+        )
+    ]
 
 
 def _curve(found: Findings) -> Tradeoff:
-    strongest, plan = found.strongest, found.plan
+    strongest = found.strongest
+    plan = found.plan
     check = None
     if strongest is not None:
         check = Reading(found.leakage or strongest.information, strongest.accuracy)
@@ -118,12 +135,18 @@ def _curve(found: Findings) -> Tradeoff:
 
 
 def _attacks(found: Findings) -> list[Section]:
-    attacks, nouns, audit = found.attacks, found.nouns, found.audit
+    attacks = found.attacks
+    nouns = found.nouns
+    audit = found.audit
     if not attacks:
         return []
-    why = f"Success rates over {{n}} test {nouns.rows}; which {nouns.row} an attacker got right is not in here."
+    why = (
+        f"Success rates over {{n}} test {nouns.rows}; which {nouns.row} an attacker got right is"
+        " not in here."
+    )
     mark = Mark.resting(min(attack.accuracy.n for attack in attacks), why, nouns)
-    met, bound = duels(attacks), None if audit is None else audit.divergence
+    met = duels(attacks)
+    bound = None if audit is None else audit.divergence
     chart = charts.draw_attacks(met, found.guess) if met else None
     values = {
         "chart": chart,
@@ -143,18 +166,25 @@ def _attacks(found: Findings) -> list[Section]:
 def _ordered(attacks: Sequence[Attack]) -> list[Attack]:
     roles = [("release", "release"), ("clean", "release"), ("clean", "clean")]
     place = {role: rank for rank, role in enumerate(roles)}
-    return sorted(attacks, key=lambda a: (place.get((a.trained_on, a.target), len(roles)), -a.information.value))
+    return sorted(
+        attacks,
+        key=lambda a: (place.get((a.trained_on, a.target), len(roles)), -a.information.value),
+    )
 
 
 def _change(found: Findings) -> list[Section]:
-    audit, nouns = found.audit, found.nouns
+    audit = found.audit
+    nouns = found.nouns
     if audit is None or not (audit.change or audit.change_missing or audit.utility):
         return []
-    why = "by column over {n} rows; no cell is shown."
-    why = why if nouns.named else f"over {{n}} {nouns.rows}; no {nouns.unit} is shown."
-    mark = Mark.resting(_compared(audit), f"Shares and averages {why}", nouns)
-    change, utility = audit.change, audit.utility
-    touched = [] if change is None else sorted((c for c in change.columns if c.share > 0), key=lambda c: -c.share)
+    mark = _mark_of_change(audit, nouns)
+    change = audit.change
+    utility = audit.utility
+    touched = (
+        []
+        if change is None
+        else sorted((c for c in change.columns if c.share > 0), key=lambda c: -c.share)
+    )
     values = {
         "words": words.change_in_words(audit, nouns),
         "columns": touched[:_ROWS],
@@ -170,20 +200,37 @@ def _change(found: Findings) -> list[Section]:
     return [Section("change", title, body, mark, link="What changed")]
 
 
-def _compared(audit: AuditReport) -> int:
-    rows = [] if audit.change is None else [audit.change.rows]
-    rows += [] if audit.utility is None else [audit.utility.best.score.n]
-    return min(rows, default=audit.attacks.headline.accuracy.n)
+def _mark_of_change(audit: AuditReport, nouns: Nouns) -> Mark:
+    """What the figures about change rest on, and those about the utility, each by itself."""
+    parts = []
+    rows = []
+    if audit.change is not None:
+        by_column = " by column" if nouns.named else ""
+        parts.append(
+            f"shares and averages{by_column} over {audit.change.rows:,} audited {nouns.rows}"
+        )
+        rows.append(audit.change.rows)
+    if audit.utility is not None:
+        tested = audit.utility.best.score.n
+        parts.append(f"predictions of the utility over {tested:,} {nouns.rows} to test on")
+        rows.append(tested)
+    shown = "cell" if nouns.named else nouns.unit
+    why = f"{'; '.join(parts) or 'why nothing was compared'}; no {shown} is shown."
+    return Mark.resting(
+        min(rows, default=audit.attacks.headline.accuracy.n), why[0].upper() + why[1:], nouns
+    )
 
 
 def _card(found: Findings, kind: Modality) -> list[Section]:
-    card, nouns = found.card, found.nouns
+    card = found.card
+    nouns = found.nouns
     if card is None:
         return []
     rests = [card.rows, *(attack.accuracy.n for attack in card.attacks)]
     rests += [] if card.leakage is None else [card.leakage.n]
     why = "Made to travel with the release: no value, no label, neither key nor seed."
-    # The card counts what was hidden, the audit what came to differ: two shares side by side would only confuse.
+    # The card counts what was hidden, the audit what came to differ: two shares side by side would
+    # only confuse.
     measured = found.audit is not None and found.audit.change is not None
     view = view_card(card, nouns, kind.count_hidden(card), with_change=not measured)
     body = fill(_TEMPLATE, "card", card=view)

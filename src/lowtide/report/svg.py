@@ -1,8 +1,8 @@
 """The parts that charts are drawn from, and charts as files.
 
-A chart has no viewBox: widths are percentages and heights pixels, so that it fills a phone or a page and its letters
-keep their size. Colours are classes of `chart.css`; every series also has a shape of its own. A file is the same
-drawing at a fixed width, with the style in itself.
+A chart has no viewBox: widths are percentages and heights pixels, so that it fills a phone or a
+page and its letters keep their size. Colours are classes of `chart.css`; every series also has a
+shape of its own. A file is the same drawing at a fixed width, with the style in itself.
 """
 
 import math
@@ -32,7 +32,10 @@ _SWATCHES = {
     "free": '<rect class="bar free" x="0" y="4" width="26" height="9"/>',
     "unsure": '<rect class="bar unsure" x="0" y="4" width="26" height="9"/>',
     "order": '<rect class="bar order" x="0" y="4" width="26" height="9"/>',
-    "curve": '<line class="curve" x1="0" x2="26" y1="8" y2="8"/><circle class="spot" cx="13" cy="8" r="4"/>',
+    "curve": (
+        '<line class="curve" x1="0" x2="26" y1="8" y2="8"/><circle class="spot" cx="13" cy="8"'
+        ' r="4"/>'
+    ),
     "band": '<rect class="band" x="0" y="2" width="26" height="12"/>',
     "budget": '<line class="budget" x1="0" x2="26" y1="8" y2="8"/>',
     "whisker": '<path class="whisker" d="M2 8H24M2 4V12M24 4V12"/>',
@@ -41,13 +44,18 @@ _SWATCHES = {
         for name, shape in (("chosen", "diamond"), *ROLE_SHAPES.items())
     },
 }
-_WIDTH, _MARGIN, _LINE = 760, 28, 22  # pixels of a file: its least width, its margin, a line of its key
+# pixels of a file: its least width, its margin, a line of its key
+_WIDTH = 760
+_MARGIN = 28
+_LINE = 22
 _PANEL = 440  # pixels: the width of one of several panels
 
 
 @dataclass(frozen=True)
 class Across:
-    """The horizontal axis: values between `low` and `high` lie between two percentages of the width."""
+    """The horizontal axis: values between `low` and `high` lie between two percentages of the
+    width.
+    """
 
     low: float
     high: float
@@ -66,7 +74,9 @@ class Across:
 
 @dataclass(frozen=True)
 class Down:
-    """The vertical axis: values between `low` and `high` lie between two heights, in pixels from above."""
+    """The vertical axis: values between `low` and `high` lie between two heights, in pixels from
+    above.
+    """
 
     low: float
     high: float
@@ -75,7 +85,11 @@ class Down:
 
     def at(self, value: float) -> float:
         """Where a value lies."""
-        return round(self.bottom - (self.bottom - self.top) * (value - self.low) / ((self.high - self.low) or 1.0), 2)
+        return round(
+            self.bottom
+            - (self.bottom - self.top) * (value - self.low) / ((self.high - self.low) or 1.0),
+            2,
+        )
 
 
 @dataclass(frozen=True)
@@ -113,14 +127,19 @@ class Chart:
 
     def at(self, place: str, width: str = "100%") -> Markup:
         """The drawing with attributes of its place, such as `x="20"`, in another drawing."""
+        attributes = Markup(place)  # noqa: S704 - ours
         return Markup(
-            '<svg class="chart" role="img" aria-labelledby="{0}-title {0}-text"{5} width="{6}" height="{3}">'
-            '<title id="{0}-title">{1}</title><desc id="{0}-text">{2}</desc>{4}</svg>'
-        ).format(self.name, self.title, self.description, self.height, self.parts, Markup(place), width)  # noqa: S704 - ours
+            '<svg class="chart" role="img" aria-labelledby="{0}-title {0}-text"{5} width="{6}"'
+            ' height="{3}"><title id="{0}-title">{1}</title><desc id="{0}-text">{2}</desc>{4}</svg>'
+        ).format(
+            self.name, self.title, self.description, self.height, self.parts, attributes, width
+        )
 
 
 def key(series: Sequence[tuple[str, str]]) -> Markup:
-    """The key of a chart: a list of (class, label), where the class is one of the series drawn here."""
+    """The key of a chart: a list of (class, label), where the class is one of the series drawn
+    here.
+    """
     swatch = Markup('<svg class="swatch" width="26" height="16" aria-hidden="true">{}</svg>')
     items = [
         Markup("<li>{}<span>{}</span></li>").format(swatch.format(Markup(_SWATCHES[name])), label)  # noqa: S704 - ours
@@ -130,18 +149,21 @@ def key(series: Sequence[tuple[str, str]]) -> Markup:
 
 
 def stand_alone(charts: Sequence[Chart], title: str, *, alt: str = "") -> bytes:
-    """Charts as one SVG file on a light ground: title and key above, several side by side in panels.
+    """Charts as one SVG file on a light ground: title and key above, several side by side in
+    panels.
 
     Args:
         charts: at least one; the key of the first is that of all.
         title: of the file.
         alt: the file in words; by default what the charts say of themselves.
     """
-    across = 1 if len(charts) == 1 else 2 if len(charts) in (2, 4) else 3
+    across = {1: 1, 2: 2, 4: 2}.get(len(charts), 3)
     width = _WIDTH if across == 1 else across * (_PANEL + _MARGIN) + _MARGIN
     panel = width - 2 * _MARGIN if across == 1 else _PANEL
     lines = wrap(plain(title), width // 9) or [""]
-    parts = [_text("file-title", _MARGIN, _MARGIN + 12 + _LINE * k, line) for k, line in enumerate(lines)]
+    parts = [
+        _text("file-title", _MARGIN, _MARGIN + 12 + _LINE * k, line) for k, line in enumerate(lines)
+    ]
     top = _MARGIN + 18 + _LINE * len(lines)
     for name, label in charts[0].key:
         swatch = Markup('<svg class="chart" x="{}" y="{}" width="26" height="16">{}</svg>')
@@ -158,9 +180,9 @@ def stand_alone(charts: Sequence[Chart], title: str, *, alt: str = "") -> bytes:
         top += room + math.ceil(max(one.height for one in row)) + _MARGIN
     said = alt or " ".join(f"{one.title}. {one.description}" for one in charts)
     drawing = Markup(
-        '<svg xmlns="http://www.w3.org/2000/svg" width="{0}" height="{1}" viewBox="0 0 {0} {1}" role="img">'
-        "<title>{2}</title><desc>{2}. {3}</desc><style>{4}</style>"
-        '<rect width="100%" height="100%" fill="#ffffff"/>{5}</svg>\n'
+        '<svg xmlns="http://www.w3.org/2000/svg" width="{0}" height="{1}" viewBox="0 0 {0} {1}"'
+        ' role="img"><title>{2}</title><desc>{2}. {3}</desc><style>{4}</style><rect width="100%"'
+        ' height="100%" fill="#ffffff"/>{5}</svg>\n'
     ).format(width, top, plain(title), said, _light_style(), Markup("\n").join(parts))
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{drawing}'.encode()
 
@@ -171,12 +193,18 @@ def _text(kind: str, x: float, y: float, text: str) -> Markup:
 
 @cache
 def _light_style() -> Markup:
-    """The style of charts with the page's light colours written out, which viewers of SVG files need."""
+    """The style of charts with the page's light colours written out, which viewers of SVG files
+    need.
+    """
     page, style = (
-        resources.files("lowtide.report").joinpath(name).read_text("utf-8") for name in ("style.css", "chart.css")
+        resources.files("lowtide.report").joinpath(name).read_text("utf-8")
+        for name in ("style.css", "chart.css")
     )
     colours = dict(re.findall(r"--([\w-]+): ([^;]+);", page[: page.index("}")]))
-    font = 'text { font-family: system-ui, "Segoe UI", Roboto, "Noto Sans", "DejaVu Sans", sans-serif; }\n'
+    font = (
+        'text { font-family: system-ui, "Segoe UI", Roboto, "Noto Sans", "DejaVu Sans",'
+        " sans-serif; }\n"
+    )
     own = (
         ".file-title { font-size: 17px; font-weight: 700; fill: var(--ink); }\n"
         ".file-heading { font-size: 14px; font-weight: 700; fill: var(--ink); }\n"
@@ -185,7 +213,9 @@ def _light_style() -> Markup:
     return Markup(re.sub(r"var\(--([\w-]+)\)", lambda name: colours[name[1]], font + own + style))  # noqa: S704 - ours
 
 
-def grid(axis: Across, height: float, *, label: Callable[[float], str], unit: str, start: float = 0) -> Markup:
+def grid(
+    axis: Across, height: float, *, label: Callable[[float], str], unit: str, start: float = 0
+) -> Markup:
     """Vertical lines at round values, their numbers below, and the unit below those."""
     lines = [
         Markup(
@@ -194,37 +224,52 @@ def grid(axis: Across, height: float, *, label: Callable[[float], str], unit: st
         ).format(axis.pc(tick), start, height + 2, height + 16, anchor(axis.at(tick)), label(tick))
         for tick in ticks(axis.low, axis.high)
     ]
-    name = Markup('<text class="tick" x="50%" y="{}" text-anchor="middle">{}</text>').format(height + 33, unit)
+    name = Markup('<text class="tick" x="50%" y="{}" text-anchor="middle">{}</text>').format(
+        height + 33, unit
+    )
     return Markup("").join([*lines, name])
 
 
 def anchor(place: float) -> str:
     """How to set a short text at a percentage of the width so that it does not leave the chart."""
-    return "start" if place < 6 else "end" if place > 94 else "middle"
+    if place < 6:
+        return "start"
+    return "end" if place > 94 else "middle"
 
 
-def whisker(axis: Across, leakage: Estimate, y: float, *, kind: str = "whisker") -> Markup:
+def whisker(axis: Across, estimate: Estimate, y: float, *, kind: str = "whisker") -> Markup:
     """An interval as a line with ends; an end beyond the axis is an arrow."""
-    low, high = axis.pc(leakage.low), axis.pc(leakage.high)
+    low = axis.pc(estimate.low)
+    high = axis.pc(estimate.high)
     line = Markup('<line class="{}" x1="{}" x2="{}" y1="{}" y2="{}"/>')
     head = Markup('<svg x="{}" y="{}" overflow="visible"><path class="{}" d="{}"/></svg>')
     ends = [
-        head.format(x, y, kind, SHAPES[arrow]) if beyond else line.format(kind, x, x, y - 3.5, y + 3.5)
-        for x, arrow, beyond in ((low, "left", leakage.low < axis.low), (high, "right", leakage.high > axis.high))
+        (
+            head.format(x, y, kind, SHAPES[arrow])
+            if beyond
+            else line.format(kind, x, x, y - 3.5, y + 3.5)
+        )
+        for x, arrow, beyond in (
+            (low, "left", estimate.low < axis.low),
+            (high, "right", estimate.high > axis.high),
+        )
     ]
     return Markup("").join([line.format(kind, low, high, y, y), *ends])
 
 
 def symbol(shape: str, x: str, y: float, *, kind: str, title: str) -> Markup:
-    """One of `SHAPES` at a percentage of the width: in a nested drawing, since a path knows no percentages."""
-    return Markup('<svg x="{}" y="{}" overflow="visible"><title>{}</title><path class="{}" d="{}"/></svg>').format(
-        x, y, title, kind, SHAPES[shape]
-    )
+    """One of `SHAPES` at a percentage of the width: in a nested drawing, since a path knows no
+    percentages.
+    """
+    return Markup(
+        '<svg x="{}" y="{}" overflow="visible"><title>{}</title><path class="{}" d="{}"/></svg>'
+    ).format(x, y, title, kind, SHAPES[shape])
 
 
 def fitted(name: str) -> str:
     """A name cut to what fits on a phone."""
-    line, room = plain(name), _NAME
+    line = plain(name)
+    room = _NAME
     for place, letter in enumerate(line):
         room -= 2 if unicodedata.east_asian_width(letter) in "WF" else 1
         if room < 0:
@@ -236,13 +281,19 @@ def ticks(low: float, high: float, most: int = 5) -> list[float]:
     """At most `most` + 1 round numbers between two."""
     span = (high - low) or 1.0
     power = 10.0 ** math.floor(math.log10(span / most))
-    step = next(factor * power for factor in (1, 2, 2.5, 5, 10, 20) if span / (factor * power) <= most)
-    return [step * k for k in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
+    step = next(
+        factor * power for factor in (1, 2, 2.5, 5, 10, 20) if span / (factor * power) <= most
+    )
+    return [
+        step * k for k in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)
+    ]
 
 
 def tick(x: str, y: float, label: str, side: str = "start") -> Markup:
     """A short text beside an axis."""
-    return Markup('<text class="tick" x="{}" y="{}" text-anchor="{}">{}</text>').format(x, y, side, label)
+    return Markup('<text class="tick" x="{}" y="{}" text-anchor="{}">{}</text>').format(
+        x, y, side, label
+    )
 
 
 def level_lines(down: Down, unit: str = "") -> list[Markup]:

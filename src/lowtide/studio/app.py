@@ -23,14 +23,24 @@ from lowtide.studio.store import Store
 from lowtide.studio.warning import Models
 
 STATIC = Path(__file__).with_name("static")
-CHART_STYLE = Path(__file__).parents[1] / "report" / "chart.css"  # the page draws the report's own charts
+CHART_STYLE = (
+    Path(__file__).parents[1] / "report" / "chart.css"
+)  # the page draws the report's own charts
 _SAID: dict[int | str, dict[str, Any]] = {
     code: {"model": Problem, "content": {"application/problem+json": {}}, "description": what}
-    for code, what in {401: "no token", 404: "not there", 409: "not now", 413: "too large", 422: "bad input"}.items()
+    for code, what in {
+        401: "no token",
+        404: "not there",
+        409: "not now",
+        413: "too large",
+        422: "bad input",
+    }.items()
 }
 
 
-def create_app(project: Path, access: Access, *, limits: Limits | None = None, workers: int = 1) -> FastAPI:
+def create_app(
+    project: Path, access: Access, *, limits: Limits | None = None, workers: int = 1
+) -> FastAPI:
     """The studio of a project, as an ASGI application.
 
     Args:
@@ -100,7 +110,11 @@ async def _refused(_: Request, error: Exception) -> JSONResponse:
 
 async def _invalid(_: Request, error: Exception) -> JSONResponse:
     """The first field that is wrong, by its name; what was given is not repeated."""
-    found = error.errors()[0] if isinstance(error, RequestValidationError) else {"loc": (), "msg": "cannot be read"}
+    found = (
+        error.errors()[0]
+        if isinstance(error, RequestValidationError)
+        else {"loc": (), "msg": "cannot be read"}
+    )
     field = ".".join(str(part) for part in found["loc"] if part not in ("body", "path", "query"))
     return _answer(problem(422, f"{field or 'the request'}: {found['msg']}", field or None))
 
@@ -108,6 +122,9 @@ async def _invalid(_: Request, error: Exception) -> JSONResponse:
 async def _http_error(_: Request, error: Exception) -> JSONResponse:
     status = error.status_code if isinstance(error, HTTPException) else 500
     status = 422 if status == 400 else status  # a body that is not JSON, or not a form
-    said = {404: "there is nothing of this name", 405: "this cannot be done there; see /api/openapi.json"}
+    said = {
+        404: "there is nothing of this name",
+        405: "this cannot be done there; see /api/openapi.json",
+    }
     said |= {413: "the body is larger than what is taken in"}
     return _answer(problem(status, said.get(status, "the request cannot be read")))

@@ -1,4 +1,6 @@
-"""What the process of a job does: call the verb, and write its result, report and view. Imports the verbs."""
+"""What the process of a job does: call the verb, and write its result, report and view. Imports the
+verbs.
+"""
 
 import json
 from pathlib import Path
@@ -13,12 +15,14 @@ def do(asked: dict[str, Any], out: Path, notes: list[str]) -> None:
     """Do a job.
 
     Args:
-        asked: `verb`, `kind`, the verb's own arguments with paths in place of ids (`arguments`), `source`, what the
-            data is called, `outputs`, names of what is written, and the `request` as it came.
+        asked: `verb`, `kind`, the verb's own arguments with paths in place of ids (`arguments`),
+            `source`, what the data is called, `outputs`, names of what is written, and the
+            `request` as it came.
         out: an empty folder to write into.
         notes: what was noted so far; the list grows.
     """
-    verb, arguments = asked["verb"], dict(asked["arguments"])
+    verb = asked["verb"]
+    arguments = dict(asked["arguments"])
     result = _VERBS[verb](arguments, out, asked)
     write_whole(out / "result.json", json.dumps(result.to_json(), indent=2, allow_nan=False) + "\n")
     if verb != "release":
@@ -56,11 +60,18 @@ def _plan(arguments: dict[str, Any], out: Path, _: dict[str, Any]) -> Any:
 def _release(arguments: dict[str, Any], out: Path, asked: dict[str, Any]) -> Any:
     if "mapping" in arguments:
         arguments["mapping"] = out / arguments["mapping"]
-    return verbs.release(arguments.pop("data"), arguments.pop("plan"), out / asked["released"], **_plain(arguments))
+    return verbs.release(
+        arguments.pop("data"), arguments.pop("plan"), out / asked["released"], **_plain(arguments)
+    )
 
 
 def _audit(arguments: dict[str, Any], _: Path, __: dict[str, Any]) -> Any:
-    return verbs.audit(arguments.pop("release"), arguments.pop("reference"), _secret(arguments), **_plain(arguments))
+    return verbs.audit(
+        arguments.pop("release"),
+        arguments.pop("reference"),
+        _secret(arguments),
+        **_plain(arguments),
+    )
 
 
 def _secret(arguments: dict[str, Any]) -> str | tuple[str, ...]:
@@ -70,7 +81,10 @@ def _secret(arguments: dict[str, Any]) -> str | tuple[str, ...]:
 
 def _plain(arguments: dict[str, Any]) -> dict[str, Any]:
     """JSON has lists where options are tuples."""
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in arguments.items()}
+    return {
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in arguments.items()
+    }
 
 
 _VERBS = {"scan": _scan, "plan": _plan, "release": _release, "audit": _audit}

@@ -33,7 +33,8 @@ class Jobs:
     """
 
     def __init__(self, store: Store, workers: int = 1) -> None:
-        self._store, self._workers = store, workers
+        self._store = store
+        self._workers = workers
         self._running: dict[str, asyncio.Task[None]] = {}
         self._processes: dict[str, asyncio.subprocess.Process] = {}
         self._progress: dict[str, dict[str, Any]] = {}
@@ -42,7 +43,9 @@ class Jobs:
         self._stopping = False
 
     async def start(self) -> None:
-        """Say of jobs that ran when the last server ended that they were interrupted; go on with those that wait."""
+        """Say of jobs that ran when the last server ended that they were interrupted; go on with
+        those that wait.
+        """
         for job in self._store.jobs("running"):
             self._store.update_job(job.id, state="interrupted", ended=time.time(), error=None)
             clear_job(self._store.job_folder(job.id))
@@ -63,7 +66,10 @@ class Jobs:
     def submit(self, verb: str, kind: str, request: Mapping[str, Any]) -> StoredJob:
         """Queue a job."""
         if len(self._store.jobs("queued", "running")) >= self._store.limits.jobs:
-            raise RefusedError(429, f"{self._store.limits.jobs} jobs wait already; wait for one to end, or cancel one")
+            raise RefusedError(
+                429,
+                f"{self._store.limits.jobs} jobs wait already; wait for one to end, or cancel one",
+            )
         job = self._store.add_job(verb, kind, request)
         self._changed(job.id)
         self._kick()
@@ -78,7 +84,10 @@ class Jobs:
 
     def all(self) -> list[StoredJob]:
         """All jobs, newest first."""
-        return [replace(job, progress=self._progress.get(job.id, job.progress)) for job in self._store.jobs()]
+        return [
+            replace(job, progress=self._progress.get(job.id, job.progress))
+            for job in self._store.jobs()
+        ]
 
     async def cancel(self, identity: str) -> StoredJob:
         """Stop a job that waits or runs; one that has ended stays as it is."""
@@ -97,14 +106,20 @@ class Jobs:
         """Queue a job again that did not come to its end."""
         job = self.get(identity)
         if job.state not in ("failed", "cancelled", "interrupted") or identity in self._running:
-            raise RefusedError(409, f"the job is {job.state}; only one that failed or was stopped can be resumed")
-        self._store.update_job(identity, state="queued", progress=None, error=None, started=None, ended=None)
+            raise RefusedError(
+                409, f"the job is {job.state}; only one that failed or was stopped can be resumed"
+            )
+        self._store.update_job(
+            identity, state="queued", progress=None, error=None, started=None, ended=None
+        )
         self._changed(identity)
         self._kick()
         return self.get(identity)
 
     async def events(self, identity: str | None = None) -> AsyncIterator[str]:
-        """Server-sent events: a job as it stands, then every change, until it has ended; of all jobs, for ever."""
+        """Server-sent events: a job as it stands, then every change, until it has ended; of all
+        jobs, for ever.
+        """
         listener = _Listener(identity)
         self._listeners.add(listener)
         try:
@@ -187,7 +202,11 @@ class Jobs:
         while line := await process.stdout.readline():
             with contextlib.suppress(ValueError, TypeError, KeyError):
                 told = json.loads(line)
-                told = {"done": int(told["done"]), "total": int(told["total"]), "what": str(told["what"])}
+                told = {
+                    "done": int(told["done"]),
+                    "total": int(told["total"]),
+                    "what": str(told["what"]),
+                }
                 self._progress[identity] = told
                 self._changed(identity)
 
@@ -207,14 +226,21 @@ class Jobs:
             return {"state": "failed", "error": said}
         if code < 0 or code > 128:
             number = -code if code < 0 else code - 128
-            why = f"the system ended the process of this job (signal {number}), maybe for lack of memory; resume it"
+            why = (
+                f"the system ended the process of this job (signal {number}), maybe for lack of"
+                " memory; resume it"
+            )
             return {"state": "interrupted", "error": problem(500, why)}
-        why = "this is a fault of Lowtide: the process of this job ended before its result was written"
+        why = (
+            "this is a fault of Lowtide: the process of this job ended before its result was"
+            " written"
+        )
         return {"state": "failed", "error": problem(500, why)}
 
     async def _end(self, identity: str) -> None:
         """Ask the process of a job to end, then make it; wait until the job is written down."""
-        task, process = self._running.get(identity), self._processes.get(identity)
+        task = self._running.get(identity)
+        process = self._processes.get(identity)
         if task is None:
             return
         if process is not None:
@@ -233,7 +259,9 @@ def _signal(process: asyncio.subprocess.Process, number: signal.Signals) -> None
 
 
 def clear_job(folder: Path) -> None:
-    """Remove what a job has written so far, unless a process of an earlier server still holds it."""
+    """Remove what a job has written so far, unless a process of an earlier server still holds
+    it.
+    """
     with lock_job(folder) as held:
         if not held:
             return
@@ -245,10 +273,13 @@ def clear_job(folder: Path) -> None:
 
 
 class _Listener:
-    """Somebody who hears of jobs that change; changes that come faster than they are read are told once."""
+    """Somebody who hears of jobs that change; changes that come faster than they are read are told
+    once.
+    """
 
     def __init__(self, only: str | None) -> None:
-        self._only, self._event = only, asyncio.Event()
+        self._only = only
+        self._event = asyncio.Event()
         self._pending: dict[str, None] = {}
         self.heard = True
 

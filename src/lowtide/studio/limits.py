@@ -1,4 +1,6 @@
-"""How much the studio takes in, checked before anything is parsed. Light: neither torch nor pyarrow."""
+"""How much the studio takes in, checked before anything is parsed. Light: neither torch nor
+pyarrow.
+"""
 
 import gzip
 import os
@@ -15,9 +17,20 @@ from PIL import Image, UnidentifiedImageError
 from lowtide.errors import LowtideError
 
 IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".pgm", ".ppm")
-TABLES = (".csv", ".csv.gz", ".tsv", ".parquet", ".pq", ".arrow", ".feather", ".ipc", ".jsonl", ".ndjson")
+TABLES = (
+    ".csv",
+    ".csv.gz",
+    ".tsv",
+    ".parquet",
+    ".pq",
+    ".arrow",
+    ".feather",
+    ".ipc",
+    ".jsonl",
+    ".ndjson",
+)
 ARCHIVES = (".zip", ".npz")
-_SEPARATED = {".csv": b",", ".csv.gz": b",", ".tsv": b"\t"}
+_SEPARATED = {".csv": b",;\t|", ".csv.gz": b",;\t|", ".tsv": b"\t"}
 _CHUNK = 1 << 20
 _LOOKED_AT = 512  # entries of a folder, to tell what it holds
 _SPARED = 1 << 20  # what is smaller unpacked is nobody's bomb, however well it was packed
@@ -55,15 +68,24 @@ class Limits:
 
 
 def suffix_of(name: str) -> str:
-    """The suffix that tells the format of a file, in lower case; empty where Lowtide does not read such files."""
+    """The suffix that tells the format of a file, in lower case; empty where Lowtide does not read
+    such files.
+    """
     lower = name.lower()
     return next(
-        (suffix for suffix in (*sorted(TABLES, key=len, reverse=True), *ARCHIVES) if lower.endswith(suffix)), ""
+        (
+            suffix
+            for suffix in (*sorted(TABLES, key=len, reverse=True), *ARCHIVES)
+            if lower.endswith(suffix)
+        ),
+        "",
     )
 
 
 def kind_of_name(name: str) -> str:
-    """The kind of data a file of this name holds, as far as its name tells: a table may also hold texts."""
+    """The kind of data a file of this name holds, as far as its name tells: a table may also hold
+    texts.
+    """
     return "images" if suffix_of(name) in ARCHIVES else "tables"
 
 
@@ -78,14 +100,16 @@ def check_file(path: Path, suffix: str, limits: Limits) -> None:
     if not suffix:
         known = ", ".join((*TABLES, *ARCHIVES))
         raise LowtideError(
-            f"cannot tell the format of this file; its name must end in one of {known}. Texts are a column of a table, "
-            "or a zip of .txt files with a folder for each class"
+            f"cannot tell the format of this file; its name must end in one of {known}. Texts are a"
+            " column of a table, or a zip of .txt files with a folder for each class"
         )
     size = path.stat().st_size
     if not size:
         raise LowtideError("this is an empty file; give one with a header and rows")
     if size > limits.upload:
-        raise LowtideError(f"a file of {size:,} bytes is too large; at most {limits.upload:,} are taken in")
+        raise LowtideError(
+            f"a file of {size:,} bytes is too large; at most {limits.upload:,} are taken in"
+        )
     if suffix == ".csv.gz":
         _check_gzip(path, limits)
     if suffix in _SEPARATED:
@@ -97,13 +121,17 @@ def check_file(path: Path, suffix: str, limits: Limits) -> None:
 
 def _check_gzip(path: Path, limits: Limits) -> None:
     """Unpack it once, keeping nothing, and stop as soon as it is too much."""
-    most, got = min(limits.unpacked, max(_SPARED, limits.ratio * path.stat().st_size)), 0
+    most = min(limits.unpacked, max(_SPARED, limits.ratio * path.stat().st_size))
+    got = 0
     try:
         with gzip.open(path) as file:
             while chunk := file.read(_CHUNK):
                 got += len(chunk)
                 if got > most:
-                    raise LowtideError(f"this file unpacks to more than {most:,} bytes; give it unpacked, or a part")
+                    raise LowtideError(
+                        f"this file unpacks to more than {most:,} bytes; give it unpacked, or a"
+                        " part"
+                    )
     except (OSError, EOFError, zlib.error) as error:
         raise LowtideError("this file is not gzip, or truncated; pack it again") from error
 
@@ -114,11 +142,14 @@ def _check_width(path: Path, suffix: str, limits: Limits) -> None:
         first = file.read(limits.line + 1).split(b"\n", 1)[0]
     if len(first) > limits.line:
         raise LowtideError(
-            f"the first line of the table is longer than {limits.line:,} bytes; it must name the columns"
+            f"the first line of the table is longer than {limits.line:,} bytes; it must name the"
+            " columns"
         )
-    columns = first.count(_SEPARATED[suffix]) + 1
+    columns = max(first.count(sign) for sign in _SEPARATED[suffix]) + 1
     if columns > limits.columns:
-        raise LowtideError(f"a table of {columns:,} columns is too wide; at most {limits.columns:,} are taken in")
+        raise LowtideError(
+            f"a table of {columns:,} columns is too wide; at most {limits.columns:,} are taken in"
+        )
 
 
 def opened_archive(path: Path) -> zipfile.ZipFile:
@@ -130,16 +161,21 @@ def opened_archive(path: Path) -> zipfile.ZipFile:
 
 
 def check_archive(archive: zipfile.ZipFile, limits: Limits) -> list[zipfile.ZipInfo]:
-    """The files of an archive, after refusing one that is too large, packed suspiciously well, or leaves its folder."""
+    """The files of an archive, after refusing one that is too large, packed suspiciously well, or
+    leaves its folder.
+    """
     entries = archive.infolist()
     if len(entries) > limits.entries:
-        raise LowtideError(f"an archive of {len(entries):,} entries is too large; at most {limits.entries:,} are taken")
+        raise LowtideError(
+            f"an archive of {len(entries):,} entries is too large; at most {limits.entries:,} are"
+            " taken"
+        )
     whole = sum(entry.file_size for entry in entries)
     packed = sum(entry.compress_size for entry in entries)
     if whole > limits.unpacked or whole > max(_SPARED, limits.ratio * max(packed, 1)):
         raise LowtideError(
-            f"the archive unpacks to {whole:,} bytes from {packed:,}; at most {limits.unpacked:,}, and {limits.ratio} "
-            "times its size, are taken in"
+            f"the archive unpacks to {whole:,} bytes from {packed:,}; at most {limits.unpacked:,},"
+            f" and {limits.ratio} times its size, are taken in"
         )
     for entry in entries:
         _check_entry(entry)
@@ -148,9 +184,13 @@ def check_archive(archive: zipfile.ZipFile, limits: Limits) -> list[zipfile.ZipI
 
 def _check_entry(entry: zipfile.ZipInfo) -> None:
     parts = PurePosixPath(entry.filename.replace("\\", "/")).parts
-    strange = not parts or parts[0] == "/" or ".." in parts or ":" in parts[0] or "\0" in entry.filename
+    strange = (
+        not parts or parts[0] == "/" or ".." in parts or ":" in parts[0] or "\0" in entry.filename
+    )
     if strange or any(len(part.encode()) > 200 for part in parts) or len(parts) > 16:
-        raise LowtideError("the archive has an entry whose name leads out of it; pack it again with plain names")
+        raise LowtideError(
+            "the archive has an entry whose name leads out of it; pack it again with plain names"
+        )
     if stat.S_ISLNK(entry.external_attr >> 16):
         raise LowtideError("the archive has a link in it; pack it again with plain files")
     if entry.flag_bits & 1:
@@ -159,11 +199,17 @@ def _check_entry(entry: zipfile.ZipInfo) -> None:
 
 def _is_beside(name: str) -> bool:
     """Whether an entry is what systems put beside files."""
-    return name.startswith("__MACOSX/") or PurePosixPath(name).name in (".DS_Store", "Thumbs.db", "desktop.ini")
+    return name.startswith("__MACOSX/") or PurePosixPath(name).name in (
+        ".DS_Store",
+        "Thumbs.db",
+        "desktop.ini",
+    )
 
 
 def unpack(path: Path, folder: Path, limits: Limits) -> None:
-    """Unpack an archive into a new folder; what it says of its sizes is not believed, but counted."""
+    """Unpack an archive into a new folder; what it says of its sizes is not believed, but
+    counted.
+    """
     left = limits.unpacked
     with opened_archive(path) as archive:
         entries = check_archive(archive, limits)
@@ -173,13 +219,24 @@ def unpack(path: Path, folder: Path, limits: Limits) -> None:
         for entry in entries:
             place = folder.joinpath(*PurePosixPath(entry.filename.replace("\\", "/")).parts[top:])
             if not place.resolve().is_relative_to(folder.resolve()):
-                raise LowtideError("the archive has an entry whose name leads out of it; pack it again")
+                raise LowtideError(
+                    "the archive has an entry whose name leads out of it; pack it again"
+                )
             try:
                 place.parent.mkdir(parents=True, exist_ok=True)
                 with archive.open(entry) as source, place.open("xb") as target:
                     left -= _copy(source, target, min(left, entry.file_size))
-            except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, OSError, RuntimeError) as error:
-                raise LowtideError("an entry of the archive cannot be unpacked; pack it again") from error
+            except (
+                zipfile.BadZipFile,
+                zlib.error,
+                EOFError,
+                NotImplementedError,
+                OSError,
+                RuntimeError,
+            ) as error:
+                raise LowtideError(
+                    "an entry of the archive cannot be unpacked; pack it again"
+                ) from error
             if place.suffix.lower() in IMAGES:
                 check_pixels(place, limits)
 
@@ -195,22 +252,31 @@ def _copy(source: IO[bytes], target: IO[bytes], most: int) -> int:
     while chunk := source.read(_CHUNK):
         got += len(chunk)
         if got > most:
-            raise LowtideError("an entry of the archive is larger than the archive says; pack it again")
+            raise LowtideError(
+                "an entry of the archive is larger than the archive says; pack it again"
+            )
         target.write(chunk)
     return got
 
 
 def check_pixels(path: Path, limits: Limits) -> None:
-    """Refuse an image of too many pixels by its header; what is not an image is left to whoever opens the folder."""
+    """Refuse an image of too many pixels by its header; what is not an image is left to whoever
+    opens the folder.
+    """
     try:
         with Image.open(path) as image:
             width, height = image.size
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
-        raise LowtideError(f"an image has too many pixels; at most {limits.pixels:,} are taken in") from error
+        raise LowtideError(
+            f"an image has too many pixels; at most {limits.pixels:,} are taken in"
+        ) from error
     except (UnidentifiedImageError, OSError, ValueError, SyntaxError):
         return
     if width * height > limits.pixels:
-        raise LowtideError(f"an image of {width:,}×{height:,} pixels is too large; at most {limits.pixels:,} are taken")
+        raise LowtideError(
+            f"an image of {width:,}×{height:,} pixels is too large; at most {limits.pixels:,} are"
+            " taken"
+        )
 
 
 def holds(folder: Path) -> str | None:

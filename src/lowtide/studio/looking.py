@@ -21,12 +21,16 @@ async def look(store: Store, file: StoredFile) -> dict[str, Any]:
     """What a file holds; looked up once, by a process of its own."""
     place = store.folder / "looks" / file.id
     path = await asyncio.to_thread(store.path_of, file)
-    async with _LOOKING.setdefault(str(place), asyncio.Lock()):  # who asks meanwhile waits for the same answer
+    async with _LOOKING.setdefault(
+        str(place), asyncio.Lock()
+    ):  # who asks meanwhile waits for the same answer
         if not (place / "look.json").is_file():
             shutil.rmtree(place, ignore_errors=True)
             with whole_path(place) as made:
                 made.mkdir()
-                await run_module("lowtide.studio.describing", str(path), file.kind, str(made), place=made)
+                await run_module(
+                    "lowtide.studio.describing", str(path), file.kind, str(made), place=made
+                )
     seen: dict[str, Any] = json.loads((place / "look.json").read_text(encoding="utf-8"))
     return seen
 
@@ -49,13 +53,18 @@ async def run_module(module: str, *arguments: str, place: Path) -> None:
         await process.wait()
         if isinstance(error, TimeoutError):
             raise RefusedError(
-                422, f"to look at this file takes longer than {_TIME:.0f} seconds; give a part of it"
+                422,
+                f"to look at this file takes longer than {_TIME:.0f} seconds; give a part of it",
             ) from error
         raise
     if code == 0:
         return
     told = place / "error.json"
-    said = json.loads(told.read_text(encoding="utf-8")) if told.is_file() else problem(422, "this file cannot be read")
+    said = (
+        json.loads(told.read_text(encoding="utf-8"))
+        if told.is_file()
+        else problem(422, "this file cannot be read")
+    )
     raise RefusedError(said["status"], said["detail"])
 
 
@@ -66,13 +75,20 @@ async def check_columns(store: Store, verb: str, request: Mapping[str, Any]) -> 
         return
     seen = await look(store, file)
     known = [column["name"] for column in seen["columns"]]
-    if not known or (file.kind == "texts" and store.path_of(file).is_dir()):  # their columns are made when it is read
+    if not known or (
+        file.kind == "texts" and store.path_of(file).is_dir()
+    ):  # their columns are made when it is read
         return
-    named = {"secret": request.get("secret"), "utility": request.get("utility"), "ids": request.get("ids")}
+    named = {
+        "secret": request.get("secret"),
+        "utility": request.get("utility"),
+        "ids": request.get("ids"),
+    }
     options = request["options"]
     named |= {f"options.{name}": options.get(name) for name in ("text", "group", "groups_of")}
     for field, value in named.items():
-        for name in value if isinstance(value, list) else [value] if value is not None else []:
+        names = value if isinstance(value, list) else [value]
+        for name in names if value is not None else []:
             if name not in known:
                 close = difflib.get_close_matches(name, known, n=1)
                 hint = f"did you mean {close[0]!r}?" if close else "see the columns of the file"

@@ -13,7 +13,8 @@ Identity = Annotated[str, StringConstraints(pattern="^[0-9a-f]{16}$")]
 Name = Annotated[str, StringConstraints(min_length=1, max_length=500)]
 Names = Annotated[list[Name], Field(max_length=2000)]
 Options = Annotated[
-    dict[str, Any], Field(max_length=50, description="of the kind of data, by name; see `options` of a file")
+    dict[str, Any],
+    Field(max_length=50, description="of the kind of data, by name; see `options` of a file"),
 ]
 Seed = Annotated[int, Field(ge=0, le=2**32 - 1)]
 Steps = Annotated[int | None, Field(ge=40, le=1_000_000)]
@@ -30,7 +31,9 @@ class ScanRequest(_Taken):
     """What leaks: how much the data tells about the secret, and which features tell it."""
 
     data: Identity = Field(description="a file")
-    secret: Names = Field(min_length=1, description="column to protect; several are one secret, their product")
+    secret: Names = Field(
+        min_length=1, description="column to protect; several are one secret, their product"
+    )
     kind: Kind | None = None
     seed: Seed = 0
     steps: Steps = Field(None, description="training steps of the networks")
@@ -38,11 +41,25 @@ class ScanRequest(_Taken):
 
 
 class PlanRequest(ScanRequest):
-    """What to hide for a budget, at the least damage; and the whole trade-off curve."""
+    """What to hide or redraw for a budget, at little damage; and the whole trade-off curve."""
 
-    budget: Amount = Field(None, description='nats, "0.03bits", or "65%", the share an attacker may guess right')
-    kept: float | None = Field(None, gt=0, le=1, description="a share to keep, in place of a budget")
-    policy: Literal["fixed", "redraw", "sequential", "paper"] | None = None
+    budget: Amount = Field(
+        None,
+        description=(
+            'nats, "0.03bits", or, with the policy `fixed`, "65%", the share an attacker may guess'
+            " right"
+        ),
+    )
+    kept: float | None = Field(
+        None,
+        gt=0,
+        le=1,
+        description="a share to keep, in place of a budget; of tables with the policy `fixed`",
+    )
+    policy: Literal["fixed", "redraw", "sequential"] | None = None
+    past: Literal["disclosed", "raw"] | None = Field(
+        None, description="what the policy sequential goes by"
+    )
     mechanism: Name | None = None
     certify: float | None = Field(None, gt=0, lt=1)
     epsilon: float | None = None
@@ -58,7 +75,13 @@ class ReleaseRequest(_Taken):
 
     data: Identity = Field(description="a file of the layout the plan was made for")
     plan: Identity = Field(description="a job that planned")
-    ids: Name | None = Field(None, description="column that tells rows apart, where noise is drawn")
+    ids: Name | None = Field(
+        None,
+        description=(
+            "column that tells rows apart, where a plan draws; without it a row is recognised by"
+            " its content"
+        ),
+    )
     options: Options = Field(default_factory=dict)
 
 
@@ -70,7 +93,9 @@ class AuditRequest(_Taken):
     secret: Names = Field(min_length=1)
     kind: Kind | None = None
     utility: Name | None = None
-    known: Names = Field(default_factory=list, description="columns that the attacker has of everybody anyway")
+    known: Names = Field(
+        default_factory=list, description="columns that the attacker has of everybody anyway"
+    )
     accept: Names = Field(default_factory=list, description="columns that nobody judges")
     attackers: Names | None = None
     fail_above: Amount = None
@@ -86,7 +111,9 @@ class WarnRequest(_Taken):
 
     text: str = Field(max_length=20_000)
     model: Name = Field(description="a scan of texts, or a model of the project")
-    budget: Amount = Field(0.5, description='what the text may tell about any class: nats, or "0.7bits"')
+    budget: Amount = Field(
+        0.5, description='what the text may tell about any class: nats, or "0.7bits"'
+    )
 
 
 class ReviewRequest(_Taken):
@@ -95,7 +122,9 @@ class ReviewRequest(_Taken):
     name: Name
     decision: Literal["approve", "approve with changes", "approve-with-changes", "reject"]
     comment: str = Field("", max_length=2000)
-    until: str | None = Field(None, max_length=10, description="the last day on which an approval holds, YYYY-MM-DD")
+    until: str | None = Field(
+        None, max_length=10, description="the last day on which an approval holds, YYYY-MM-DD"
+    )
 
 
 class Problem(BaseModel):
@@ -128,7 +157,13 @@ class File(BaseModel):
     @classmethod
     def of(cls, stored: StoredFile) -> "File":
         """As it is kept."""
-        return cls(id=stored.id, name=stored.name, kind=stored.kind, bytes=stored.bytes, source=stored.source)
+        return cls(
+            id=stored.id,
+            name=stored.name,
+            kind=stored.kind,
+            bytes=stored.bytes,
+            source=stored.source,
+        )
 
 
 class DescribedColumn(BaseModel):

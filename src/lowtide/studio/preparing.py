@@ -1,4 +1,5 @@
-"""From a request to what a verb is called with: ids become paths, and what cannot work is refused by its field.
+"""From a request to what a verb is called with: ids become paths, and what cannot work is refused
+by its field.
 
 Light: neither torch nor the kinds of data are imported.
 """
@@ -17,8 +18,12 @@ from lowtide.studio.limits import suffix_of
 from lowtide.studio.problems import RefusedError
 from lowtide.studio.store import Store, StoredFile, StoredJob, disk_name
 
-_KEPT_BY_US = ("mapping", "order")  # options that name private files of a release, which its job keeps itself
-_SAID = ("budget", "kept", "policy", "mechanism", "certify", "epsilon", "delta", "lam", "utility", "keep", "hide")
+_KEPT_BY_US = (
+    "mapping",
+    "order",
+)  # options that name private files of a release, which its job keeps itself
+_AMOUNTS = ("budget", "kept", "certify", "epsilon", "delta", "lam")
+_SAID = (*_AMOUNTS, "policy", "past", "mechanism", "utility", "keep", "hide")
 
 
 def prepare(store: Store, verb: str, request: Mapping[str, Any], folder: Path) -> dict[str, Any]:
@@ -28,13 +33,20 @@ def prepare(store: Store, verb: str, request: Mapping[str, Any], folder: Path) -
         store: where files and earlier jobs are.
         verb: what to do.
         request: as one of the models of `lowtide.studio.models` gave it.
-        folder: of the job; links to its data are made in it, so that data has the name its owner gave it.
+        folder: of the job; links to its data are made in it, so that data has the name its owner
+            gave it.
     """
     given = dict(request)
     kind = kind_of(store, verb, given)
     arguments = _ARGUMENTS[verb](store, given, kind, folder)
     source = arguments["reference" if verb == "audit" else "data"]
-    prepared = {"verb": verb, "kind": kind, "request": given, "arguments": arguments, "source": source}
+    prepared = {
+        "verb": verb,
+        "kind": kind,
+        "request": given,
+        "arguments": arguments,
+        "source": source,
+    }
     if verb == "release":
         prepared["released"] = released_name(_file(store, given["data"], "data"), kind)
     return {**prepared, "names": _names(store, folder)}
@@ -59,23 +71,11 @@ def check(store: Store, verb: str, request: Mapping[str, Any]) -> str:
     kind = kind_of(store, verb, request)
     options_of(store, kind, verb, request["options"])
     if verb == "release":
-        _check_ids(store, plan_path(store, request["plan"]), request)
+        plan_path(store, request["plan"])
     if verb == "audit" and store.job(request["release"]) is not None:
         released_path(store, request["release"])
     store.path_of(_file(store, request["reference" if verb == "audit" else "data"], "data"))
     return kind
-
-
-def _check_ids(store: Store, plan: Path, request: Mapping[str, Any]) -> None:
-    """What is drawn anew belongs to a row and stays with it, so that such a plan must be told which row is which."""
-    view = json.loads((plan.parent / "view.json").read_text(encoding="utf-8"))
-    if view.get("needs_ids") and request.get("ids") is None:
-        raise RefusedError(
-            422,
-            "this plan draws values anew, and what is drawn stays with its row: choose a column whose values tell rows "
-            "apart; where the table has none, number its rows in a new column, or choose another way to change it",
-            "ids",
-        )
 
 
 def options_of(store: Store, kind: str, verb: str, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -85,12 +85,17 @@ def options_of(store: Store, kind: str, verb: str, given: Mapping[str, Any]) -> 
         read_options(kind, known[kind], verb, given, known)
     except LowtideError as error:
         raise RefusedError(422, str(error), "options") from error
-    hints, read = get_type_hints(known[kind]), {}
+    hints = get_type_hints(known[kind])
+    read = {}
     for name, value in given.items():
         if name in _KEPT_BY_US:
-            raise RefusedError(422, f"{name} is kept by the job that released; leave it out", f"options.{name}")
+            raise RefusedError(
+                422, f"{name} is kept by the job that released; leave it out", f"options.{name}"
+            )
         if not _fits(value, hints[name]):
-            raise RefusedError(422, f"the option {name!r} has a value of another type", f"options.{name}")
+            raise RefusedError(
+                422, f"the option {name!r} has a value of another type", f"options.{name}"
+            )
         read[name] = _with_paths(store, name, value)
     return read
 
@@ -112,12 +117,19 @@ def _fits(value: Any, hint: Any) -> bool:
 def _with_paths(store: Store, name: str, value: Any) -> Any:
     """The value of an option; where it names a file, that must be one of the project, by its id."""
     if name == "stop" and value != "english":
-        raise RefusedError(422, "stop takes `english` only; a list of words of your own needs Python", "options.stop")
+        raise RefusedError(
+            422,
+            "stop takes `english` only; a list of words of your own needs Python",
+            "options.stop",
+        )
     if name == "train":
         return str(store.path_of(_file(store, value, "options.train")))
     if name == "hierarchy":
         pairs = [one.partition("=") for one in value]
-        return [f"{column}={store.path_of(_file(store, ident, 'options.hierarchy'))}" for column, _, ident in pairs]
+        return [
+            f"{column}={store.path_of(_file(store, ident, 'options.hierarchy'))}"
+            for column, _, ident in pairs
+        ]
     return value
 
 
@@ -135,8 +147,13 @@ def _plan_arguments(store: Store, given: dict[str, Any], kind: str, folder: Path
     return {**base, **said, **options_of(store, kind, "plan", given["options"])}
 
 
-def _release_arguments(store: Store, given: dict[str, Any], kind: str, folder: Path) -> dict[str, Any]:
-    said = {"data": _linked(store, given["data"], folder), "plan": str(plan_path(store, given["plan"]))}
+def _release_arguments(
+    store: Store, given: dict[str, Any], kind: str, folder: Path
+) -> dict[str, Any]:
+    said = {
+        "data": _linked(store, given["data"], folder),
+        "plan": str(plan_path(store, given["plan"])),
+    }
     said["key_file"] = str(store.folder / "noise.key")  # one for all releases of a project
     if given.get("ids") is not None:
         said["ids"] = given["ids"]
@@ -146,15 +163,21 @@ def _release_arguments(store: Store, given: dict[str, Any], kind: str, folder: P
     return {**said, **options}
 
 
-def _audit_arguments(store: Store, given: dict[str, Any], kind: str, folder: Path) -> dict[str, Any]:
-    said: dict[str, Any] = {"reference": _linked(store, given["reference"], folder), "secret": given["secret"]}
+def _audit_arguments(
+    store: Store, given: dict[str, Any], kind: str, folder: Path
+) -> dict[str, Any]:
+    said: dict[str, Any] = {
+        "reference": _linked(store, given["reference"], folder),
+        "secret": given["secret"],
+    }
     options = options_of(store, kind, "audit", given["options"])
     job = store.job(given["release"])
     if job is None:
         said["release"] = _linked(store, given["release"], folder)
     else:
         released = released_path(store, job.id)
-        said["release"], said["plan"] = str(released), str(plan_path(store, job.request["plan"]))
+        said["release"] = str(released)
+        said["plan"] = str(plan_path(store, job.request["plan"]))
         options = {**options, **_private(released, kind)}
     if given["known"]:
         options["known"] = [",".join(given["known"])]
@@ -188,7 +211,9 @@ def _job(store: Store, identity: str, verb: str, field: str) -> StoredJob:
 
 
 def _linked(store: Store, identity: str, folder: Path) -> str:
-    """The path of a file; of one that is kept by its hash, a link that has the name its owner gave it."""
+    """The path of a file; of one that is kept by its hash, a link that has the name its owner gave
+    it.
+    """
     file = _file(store, identity, "data")
     path = store.path_of(file)
     if file.source == "project":
@@ -214,23 +239,32 @@ def plan_path(store: Store, identity: str) -> Path:
 def released_path(store: Store, identity: str) -> Path:
     """Where the release of a job is."""
     job = _job(store, identity, "release", "release")
-    prepared = json.loads((store.job_folder(identity) / "request.json").read_text()) if job.state == "done" else {}
+    prepared = (
+        json.loads((store.job_folder(identity) / "request.json").read_text())
+        if job.state == "done"
+        else {}
+    )
     return _made(store, job, (prepared.get("released", ""),), "release")
 
 
 def _made(store: Store, job: StoredJob, names: Iterable[str], field: str) -> Path:
     if job.state != "done":
-        raise RefusedError(409, f"the job to {job.verb} is {job.state}; it must be done first", field)
+        raise RefusedError(
+            409, f"the job to {job.verb} is {job.state}; it must be done first", field
+        )
     out = store.job_folder(job.id) / "out"
     found = next((out / name for name in names if name and (out / name).exists()), None)
     if found is None:
-        raise RefusedError(409, f"what the job to {job.verb} wrote is not there any more; resume it", field)
+        raise RefusedError(
+            409, f"what the job to {job.verb} wrote is not there any more; resume it", field
+        )
     return found
 
 
 def released_name(file: StoredFile, kind: str) -> str:
     """What a release is called: as its source, and shared."""
-    suffix, name = suffix_of(file.name), disk_name(file.name)
+    suffix = suffix_of(file.name)
+    name = disk_name(file.name)
     stem = name[: -len(suffix)] if suffix and name.lower().endswith(suffix) else name
     if suffix in ("", ".zip"):
         return f"{stem or 'data'}-shared" if kind == "images" else f"{stem or 'data'}-shared.csv"
@@ -242,7 +276,12 @@ def _names(store: Store, folder: Path) -> dict[str, str]:
     links = sorted(folder.glob("in/*/*"))
     named = {str(link.parent) + os.sep: "" for link in links}
     out = {str(folder / part) + os.sep: "" for part in ("out.part", "out")}
-    return {**named, **out, str(store.folder / "files") + os.sep: "", str(store.project) + os.sep: ""}
+    return {
+        **named,
+        **out,
+        str(store.folder / "files") + os.sep: "",
+        str(store.project) + os.sep: "",
+    }
 
 
 def option_list(kind: str) -> list[dict[str, Any]]:
@@ -253,7 +292,8 @@ def option_list(kind: str) -> list[dict[str, Any]]:
             if name in _KEPT_BY_US or any(one["name"] == name for one in made):
                 continue
             default = list(field.default) if isinstance(field.default, tuple) else field.default
-            help_text, verbs = field.metadata["help"], list(field.metadata["verbs"])
+            help_text = field.metadata["help"]
+            verbs = list(field.metadata["verbs"])
             made.append({"name": name, "help": help_text, "verbs": verbs, "default": default})
     return made
 

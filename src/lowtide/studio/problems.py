@@ -1,4 +1,6 @@
-"""Errors as problem details (RFC 9457): what was given, what is allowed, what to do; never a value of the data."""
+"""Errors as problem details (RFC 9457): what was given, what is allowed, what to do; never a value
+of the data.
+"""
 
 import importlib.metadata
 import traceback
@@ -25,11 +27,14 @@ _TITLES = {
 
 
 class RefusedError(LowtideError):
-    """A request that is refused with a status, and with the field that is at fault, where one is."""
+    """A request that is refused with a status, and with the field that is at fault, where one
+    is.
+    """
 
     def __init__(self, status: int, detail: str, field: str | None = None) -> None:
         super().__init__(detail)
-        self.status, self.field = status, field
+        self.status = status
+        self.field = field
 
 
 def version() -> str:
@@ -39,7 +44,11 @@ def version() -> str:
 
 def problem(status: int, detail: str, field: str | None = None) -> dict[str, Any]:
     """A problem as plain values."""
-    made: dict[str, Any] = {"type": "about:blank", "title": _TITLES.get(status, "refused"), "status": status}
+    made: dict[str, Any] = {
+        "type": "about:blank",
+        "title": _TITLES.get(status, "refused"),
+        "status": status,
+    }
     made["detail"] = detail
     return made if field is None else {**made, "field": field}
 
@@ -48,8 +57,8 @@ def problem_of(error: BaseException, names: Mapping[str, str] | None = None) -> 
     """What an exception means to whoever asked.
 
     Args:
-        error: one of ours says itself what is wrong. Any other is a fault of ours, whose words may quote data: its kind
-            and its place are named, never what it says.
+        error: one of ours says itself what is wrong. Any other is a fault of ours, whose words may
+            quote data: its kind and its place are named, never what it says.
         names: what to call paths that a message of ours names, longest first.
     """
     if isinstance(error, LowtideError):
@@ -59,9 +68,14 @@ def problem_of(error: BaseException, names: Mapping[str, str] | None = None) -> 
         status = error.status if isinstance(error, RefusedError) else 422
         return problem(status, said, error.field if isinstance(error, RefusedError) else None)
     if isinstance(error, MemoryError) or "can't allocate memory" in str(error):
-        return problem(500, "there is not enough memory for this; give fewer rows or columns, or smaller images")
+        return problem(
+            500,
+            "there is not enough memory for this; give fewer rows or columns, or smaller images",
+        )
     if isinstance(error, OSError) and error.errno is not None:
-        return problem(500, f"the system refused a file: {error.strerror}; check the disk and its rights")
+        return problem(
+            500, f"the system refused a file: {error.strerror}; check the disk and its rights"
+        )
     return problem(500, fault_of(error))
 
 
@@ -69,8 +83,12 @@ def fault_of(error: BaseException) -> str:
     """What to say of an exception that nobody expected: its kind and place, never its words."""
     frames = traceback.extract_tb(error.__traceback__)
     ours = [frame for frame in frames if Path(frame.filename).is_relative_to(_OURS)]
-    at = f" in {Path(ours[-1].filename).relative_to(_OURS).as_posix()}, line {ours[-1].lineno}" if ours else ""
+    at = (
+        f" in {Path(ours[-1].filename).relative_to(_OURS).as_posix()}, line {ours[-1].lineno}"
+        if ours
+        else ""
+    )
     return (
-        f"this is a fault of Lowtide {version()} ({type(error).__name__}{at}), not of your data; please report this "
-        "line: it quotes no data"
+        f"this is a fault of Lowtide {version()} ({type(error).__name__}{at}), not of your data;"
+        " please report this line: it quotes no data"
     )

@@ -9,8 +9,10 @@ from lowtide.studio.store import Store, StoredJob
 
 
 def review_release(store: Store, job: StoredJob, asked: ReviewRequest) -> dict[str, Any]:
-    """Store a decision about a release, or about the release that an audit judged; the card with it."""
-    from lowtide.disclose.decided_card import decide  # noqa: PLC0415 - imports NumPy
+    """Store a decision about a release, or about the release that an audit judged; the card with
+    it.
+    """
+    from lowtide.disclose.decided_card import decide  # imports NumPy
 
     identity = job.request["release"] if job.verb == "audit" else job.id
     released = store.job(identity)

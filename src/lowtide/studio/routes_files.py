@@ -44,8 +44,14 @@ async def make_demo(demo: str, studio: Running) -> File:
         await run_module("lowtide.demo_data", demo, str(folder), place=folder)
         made = folder / DEMOS[demo].file
         if made.is_dir():
-            return File.of(await asyncio.to_thread(studio.store.add_folder, made, made.name, "demo"))
-        return File.of(await asyncio.to_thread(studio.store.add_file, made, made.name, "demo", DEMOS[demo].kind))
+            return File.of(
+                await asyncio.to_thread(studio.store.add_folder, made, made.name, "demo")
+            )
+        return File.of(
+            await asyncio.to_thread(
+                studio.store.add_file, made, made.name, "demo", DEMOS[demo].kind
+            )
+        )
 
 
 @router.get("/files/{file}")

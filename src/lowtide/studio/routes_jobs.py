@@ -34,7 +34,12 @@ from lowtide.studio.store import StoredJob
 router = APIRouter(prefix="/api")
 JobId = Annotated[str, PathPart(max_length=64)]
 _INTERNAL = ("view.json",)
-_WHAT = {"plan.json": "plan", "plan.lowtide": "plan", "model.lowtide": "model", "report.html": "report"}
+_WHAT = {
+    "plan.json": "plan",
+    "plan.lowtide": "plan",
+    "model.lowtide": "model",
+    "report.html": "report",
+}
 _WHAT |= {"result.json": "result", "names.csv": "private"}
 
 
@@ -122,14 +127,22 @@ def view(job: JobId, studio: Running) -> dict[str, Any]:
 def outputs(job: JobId, studio: Running) -> list[Output]:
     """What the job wrote; a folder is downloaded as a zip file."""
     out = _out(studio, job)
-    found = sorted(path for path in out.iterdir() if path.name not in _INTERNAL and not path.name.startswith("."))
-    made = [Output(name=_download_name(path), bytes=_size(path), what=_what(path)) for path in found]
+    found = sorted(
+        path
+        for path in out.iterdir()
+        if path.name not in _INTERNAL and not path.name.startswith(".")
+    )
+    made = [
+        Output(name=_download_name(path), bytes=_size(path), what=_what(path)) for path in found
+    ]
     return [one for one in made if one.what != "zip"]
 
 
 @router.get("/jobs/{job}/files/{name}", response_class=FileResponse)
 def download(job: JobId, name: str, studio: Running, view: bool = False) -> FileResponse:
-    """One file of it. A report is shown with `?view=true`: without scripts, and as nobody's page."""
+    """One file of it. A report is shown with `?view=true`: without scripts, and as nobody's
+    page.
+    """
     path = _named(_out(studio, job), name)
     if view and path.suffix == ".html":
         headers = {"content-security-policy": SANDBOX}
@@ -170,7 +183,9 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _named(out: Path, name: str) -> Path:
-    """A file that the job wrote, by the name that `outputs` lists; nothing else, wherever a name may lead."""
+    """A file that the job wrote, by the name that `outputs` lists; nothing else, wherever a name
+    may lead.
+    """
     for path in out.iterdir():
         if path.name in _INTERNAL or path.name.startswith(".") or _download_name(path) != name:
             continue

@@ -37,7 +37,9 @@ def project(studio: Running) -> Project:
 
 @router.post("/api/warn")
 async def warn(asked: WarnRequest, studio: Running) -> dict[str, Any]:
-    """Which words of one text give its writer away; answered at once, and the text is kept nowhere."""
+    """Which words of one text give its writer away; answered at once, and the text is kept
+    nowhere.
+    """
     loop = asyncio.get_running_loop()
     return await loop.run_in_executor(
         studio.models.thread, studio.models.explain, asked.text, asked.model, asked.budget

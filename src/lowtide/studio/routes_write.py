@@ -1,4 +1,6 @@
-"""The page that warns while one types, complete in itself: made once for each model, by a process of its own."""
+"""The page that warns while one types, complete in itself: made once for each model, by a process
+of its own.
+"""
 
 import hashlib
 import html
@@ -21,11 +23,15 @@ _POLICY = re.compile(r'<meta http-equiv="Content-Security-Policy" content="([^"]
 
 @router.get("/write", include_in_schema=False)
 async def write(studio: Running, model: Annotated[str, Query(max_length=500)] = "") -> HTMLResponse:
-    """A text box with a model of texts. What is typed stays in it: its own policy lets it ask for nothing."""
+    """A text box with a model of texts. What is typed stays in it: its own policy lets it ask for
+    nothing.
+    """
     page = await _page_of(studio.store, studio.models.path(model))
     policy = _POLICY.search(page)
     if policy is None:
-        raise RefusedError(409, "the page of this model has no policy, so that it is not shown; scan again")
+        raise RefusedError(
+            409, "the page of this model has no policy, so that it is not shown; scan again"
+        )
     said = f"{html.unescape(policy[1])}; frame-ancestors 'none'"
     page = page.replace("<header>", f"<header>{_BACK}", 1)
     return HTMLResponse(page, headers={"content-security-policy": said})

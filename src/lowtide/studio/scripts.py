@@ -11,7 +11,8 @@ from lowtide.studio.preparing import kind_of, options_of, released_name
 from lowtide.studio.problems import RefusedError
 from lowtide.studio.store import FOLDER, Store, StoredJob
 
-_PLAN, _MODEL = "plan.lowtide", "model.lowtide"
+_PLAN = "plan.lowtide"
+_MODEL = "model.lowtide"
 _REPEATED = {"attackers": "attacker"}  # what the command line calls one of several
 _RESULTS = {"scan": "found", "plan": "made", "release": "done", "audit": "audited"}
 
@@ -30,7 +31,11 @@ def script_of(store: Store, job: StoredJob) -> tuple[str, str]:
     calls = _calls(store, job)
     shell = ["#!/bin/sh", "# Run this in the project's folder.", "set -e", *map(_command, calls)]
     names = ", ".join(sorted(call.verb for call in calls))
-    python = [f"from lowtide import {names}", "", *(line for call in calls for line in _python(call))]
+    python = [
+        f"from lowtide import {names}",
+        "",
+        *(line for call in calls for line in _python(call)),
+    ]
     return "\n".join(shell) + "\n", "\n".join(python) + "\n"
 
 
@@ -54,15 +59,25 @@ def _earlier(store: Store, identity: str) -> StoredJob:
 
 
 def _fitting(store: Store, job: StoredJob) -> _Call:
-    request, said = job.request, {"secret": job.request["secret"]}
-    given = {name: value for name, value in request.items() if name not in ("data", "secret", "kind", "options")}
-    said |= {name: value for name, value in given.items() if value not in (None, []) and (name, value) != ("seed", 0)}
+    request = job.request
+    said = {"secret": job.request["secret"]}
+    given = {
+        name: value
+        for name, value in request.items()
+        if name not in ("data", "secret", "kind", "options")
+    }
+    said |= {
+        name: value
+        for name, value in given.items()
+        if value not in (None, []) and (name, value) != ("seed", 0)
+    }
     said |= _options(store, job.kind, job.verb, request["options"])
     return _Call(job.verb, job.kind, {"data": _place(store, request["data"])}, said)
 
 
 def _releasing(store: Store, job: StoredJob) -> _Call:
-    request, said = job.request, {"key_file": f"{FOLDER}/noise.key"}
+    request = job.request
+    said = {"key_file": f"{FOLDER}/noise.key"}
     if request.get("ids") is not None:
         said["ids"] = request["ids"]
     said |= _options(store, job.kind, "release", request["options"])
@@ -73,8 +88,13 @@ def _releasing(store: Store, job: StoredJob) -> _Call:
 
 
 def _auditing(store: Store, job: StoredJob, released: StoredJob | None) -> _Call:
-    request, said = job.request, {"secret": job.request["secret"]}
-    said |= {name: request[name] for name in ("utility", "attackers", "accept", "fail_above") if request.get(name)}
+    request = job.request
+    said = {"secret": job.request["secret"]}
+    said |= {
+        name: request[name]
+        for name in ("utility", "attackers", "accept", "fail_above")
+        if request.get(name)
+    }
     said |= {"epsilon": request["epsilon"]} if request["epsilon"] != 0.1 else {}
     said |= {"seed": request["seed"]} if request["seed"] else {}
     said |= {"known": [",".join(request["known"])]} if request["known"] else {}
@@ -85,10 +105,15 @@ def _auditing(store: Store, job: StoredJob, released: StoredJob | None) -> _Call
         place = _released(store, released)
         said["plan"] = _PLAN
         if released.request["options"].get("shuffle"):
-            said["order"] = f"{place.partition('.')[0]}.order.csv"
+            said["order"] = f"{place}.order.csv"
         if released.request["options"].get("rename"):
             said["mapping"] = "names.csv"
-    return _Call("audit", job.kind, {"release": place, "reference": _place(store, request["reference"])}, said)
+    return _Call(
+        "audit",
+        job.kind,
+        {"release": place, "reference": _place(store, request["reference"])},
+        said,
+    )
 
 
 def _options(store: Store, kind: str, verb: str, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -148,7 +173,10 @@ def _python(call: _Call) -> list[str]:
         places.append(repr(names[0] if len(names) == 1 else tuple(names)))
     if call.kind != "tables" and call.verb != "release":
         said["kind"] = call.kind
-    keywords = [f"{name}={(tuple(value) if isinstance(value, list) else value)!r}" for name, value in said.items()]
+    keywords = [
+        f"{name}={(tuple(value) if isinstance(value, list) else value)!r}"
+        for name, value in said.items()
+    ]
     result = _RESULTS[call.verb]
     lines = [f"{result} = {call.verb}(", *(f"    {part}," for part in [*places, *keywords]), ")"]
     if call.verb == "plan":

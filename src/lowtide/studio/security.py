@@ -1,4 +1,5 @@
-"""Who may ask: the token, the names in Host and Origin, sizes of bodies, and headers that keep a page to itself.
+"""Who may ask: the token, the names in Host and Origin, sizes of bodies, and headers that keep a
+page to itself.
 
 Pure ASGI, before anything of a request is parsed.
 """
@@ -23,13 +24,17 @@ LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _OPEN = ("/health",)
 _SAFE = ("GET", "HEAD", "OPTIONS")
 _PAGE = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; font-src 'self'; "
-    "connect-src 'self'; frame-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; font-src"
+    " 'self'; connect-src 'self'; frame-src 'self'; form-action 'none'; base-uri 'none';"
+    " frame-ancestors 'none'"
 )
-# Typing is private: this page has what it needs when it is loaded, and may not ask for anything afterwards.
+# Typing is private: this page has what it needs when it is loaded, and may not ask for anything
+# afterwards.
 _WRITING = _PAGE.replace("connect-src 'self'", "connect-src 'none'").replace("data: blob:", "data:")
 # A report quotes names of a stranger's file: it is shown without scripts, and as nobody's page.
-SANDBOX = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'self'"
+SANDBOX = (
+    "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'self'"
+)
 _HEADERS = {
     "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",
@@ -46,9 +51,11 @@ class Access:
 
     Attributes:
         token: what a request must carry.
-        cookie: the name of the cookie that carries it; cookies do not know ports, so every studio has its own.
+        cookie: the name of the cookie that carries it; cookies do not know ports, so every studio
+            has its own.
         hosts: names under which the service may be called, beside those of this machine.
-        addresses: whether it may be called by any numeric address, where it listens to other machines.
+        addresses: whether it may be called by any numeric address, where it listens to other
+            machines.
     """
 
     token: str
@@ -57,7 +64,9 @@ class Access:
     addresses: bool = False
 
     def knows_host(self, host: str) -> bool:
-        """Whether a request was meant for this service: a name that only an attacker's DNS points here is not ours."""
+        """Whether a request was meant for this service: a name that only an attacker's DNS points
+        here is not ours.
+        """
         name = host_name(host)
         if name is None:
             return False
@@ -96,10 +105,14 @@ class _TooLargeError(HTTPException):
 
 
 class Guard:
-    """Lets through only requests that carry the token, to our own name, from our own page, and of bounded size."""
+    """Lets through only requests that carry the token, to our own name, from our own page, and of
+    bounded size.
+    """
 
     def __init__(self, app: ASGIApp, access: Access, limits: Limits) -> None:
-        self._app, self._access, self._limits = app, access, limits
+        self._app = app
+        self._access = access
+        self._limits = limits
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or refuse it."""
@@ -109,7 +122,11 @@ class Guard:
         if scope["type"] != "http":  # no web sockets here
             return
         headers = _headers(scope)
-        most = self._limits.upload + self._limits.body if scope["path"] == "/api/files" else self._limits.body
+        most = (
+            self._limits.upload + self._limits.body
+            if scope["path"] == "/api/files"
+            else self._limits.body
+        )
         refused = self._refusal(scope, headers, most)
         if refused is not None:
             await _answer(send, *refused)
@@ -142,16 +159,33 @@ class Guard:
 
     def _refusal(self, scope: Scope, headers: dict[str, str], most: int) -> tuple[int, str] | None:
         if not self._access.knows_host(headers.get("host", "")):
-            return 403, "this service is not called that; use the address that `lowtide studio` printed"
+            return (
+                403,
+                "this service is not called that; use the address that `lowtide studio` printed",
+            )
         if scope["path"] in _OPEN:
             return None
         if _comes_from_elsewhere(headers):
             return 403, "requests from pages of other sites are refused"
         if not self._carries_token(scope, headers):
-            return 401, "open the address that `lowtide studio` printed, or send `Authorization: Bearer TOKEN`"
-        says_whence = "origin" in headers or "sec-fetch-site" in headers or "authorization" in headers
+            return (
+                401,
+                (
+                    "open the address that `lowtide studio` printed, or send `Authorization: Bearer"
+                    " TOKEN`"
+                ),
+            )
+        says_whence = (
+            "origin" in headers or "sec-fetch-site" in headers or "authorization" in headers
+        )
         if scope["method"] not in _SAFE and not says_whence:
-            return 403, "a request that changes something must say where it comes from, or carry a Bearer token"
+            return (
+                403,
+                (
+                    "a request that changes something must say where it comes from, or carry a"
+                    " Bearer token"
+                ),
+            )
         return _too_long(headers, most)
 
     def _carries_token(self, scope: Scope, headers: dict[str, str]) -> bool:
@@ -163,20 +197,30 @@ class Guard:
         return self._access.accepts(_cookie(headers.get("cookie", ""), self._access.cookie))
 
     def _from_address(self, scope: Scope) -> bool:
-        """Whether the page itself is opened by the address with the token; nothing else takes it from there."""
+        """Whether the page itself is opened by the address with the token; nothing else takes it
+        from there.
+        """
         if scope["path"] not in ("/", "/write") or scope["method"] != "GET":
             return False
         given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [])
         return len(given) == 1 and self._access.accepts(given[0])
 
-    def _answered(self, scope: Scope, headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    def _answered(
+        self, scope: Scope, headers: list[tuple[bytes, bytes]]
+    ) -> list[tuple[bytes, bytes]]:
         """The headers of an answer, with those that protect it; what a route says itself stays."""
         said = {name.lower() for name, _ in headers}
         policy = _WRITING if scope["path"].startswith("/write") else _PAGE
         ours = {**_HEADERS, "content-security-policy": policy}
-        added = [(name.encode(), value.encode()) for name, value in ours.items() if name.encode() not in said]
+        added = [
+            (name.encode(), value.encode())
+            for name, value in ours.items()
+            if name.encode() not in said
+        ]
         if self._from_address(scope):
-            cookie = f"{self._access.cookie}={self._access.token}; HttpOnly; SameSite=Strict; Path=/"
+            cookie = (
+                f"{self._access.cookie}={self._access.token}; HttpOnly; SameSite=Strict; Path=/"
+            )
             added.append((b"set-cookie", cookie.encode()))
         return [*headers, *added]
 
@@ -195,16 +239,26 @@ def _headers(scope: Scope) -> dict[str, str]:
     for name, value in scope["headers"]:
         key = name.decode("latin-1").lower()
         separator = "; " if key == "cookie" else ", "
-        found[key] = f"{found[key]}{separator}{value.decode('latin-1')}" if key in found else value.decode("latin-1")
+        found[key] = (
+            f"{found[key]}{separator}{value.decode('latin-1')}"
+            if key in found
+            else value.decode("latin-1")
+        )
     return found
 
 
 def _comes_from_elsewhere(headers: dict[str, str]) -> bool:
-    """Whether a page of another site asks. A person who follows a link to the page itself is welcome."""
+    """Whether a page of another site asks. A person who follows a link to the page itself is
+    welcome.
+    """
     origin = headers.get("origin")
     if origin is not None:
-        return urlsplit(origin).netloc.lower() != headers.get("host", "").lower() or not urlsplit(origin).netloc
-    site, mode = headers.get("sec-fetch-site", "none"), headers.get("sec-fetch-mode")
+        return (
+            urlsplit(origin).netloc.lower() != headers.get("host", "").lower()
+            or not urlsplit(origin).netloc
+        )
+    site = headers.get("sec-fetch-site", "none")
+    mode = headers.get("sec-fetch-mode")
     return site not in ("none", "same-origin") and mode != "navigate"
 
 
@@ -218,7 +272,10 @@ def _cookie(header: str, name: str) -> str | None:
 
 async def _answer(send: Send, status: int, detail: str) -> None:
     body = json.dumps(problem(status, detail)).encode()
-    headers: list[Any] = [(b"content-type", b"application/problem+json"), (b"content-length", str(len(body)).encode())]
+    headers: list[Any] = [
+        (b"content-type", b"application/problem+json"),
+        (b"content-length", str(len(body)).encode()),
+    ]
     if status == 401:
         headers.append((b"www-authenticate", b"Bearer"))
     headers += [(name.encode(), value.encode()) for name, value in _HEADERS.items()]

@@ -54,13 +54,14 @@ def serve(how: Serving, *, say: Callable[[str], None], browser: bool) -> None:
         browser: whether to open one.
     """
     try:
-        import uvicorn  # noqa: PLC0415 - an extra
+        import uvicorn  # an extra
 
-        from lowtide.studio.app import create_app  # noqa: PLC0415 - as above
-        from lowtide.studio.security import Access  # noqa: PLC0415
+        from lowtide.studio.app import create_app  # as above
+        from lowtide.studio.security import Access
     except ImportError as error:
         raise LowtideError(
-            'the studio needs FastAPI and uvicorn, which are not there: pip install "lowtide[studio]"'
+            "the studio needs FastAPI and uvicorn, which are not there: pip install"
+            ' "lowtide[studio]"'
         ) from error
     if not how.project.is_dir():
         raise LowtideError(f"{how.project} is not a folder; give one that exists")
@@ -79,7 +80,11 @@ def serve(how: Serving, *, say: Callable[[str], None], browser: bool) -> None:
             self.force_exit = self.should_exit and sig == signal.SIGINT  # a second Ctrl-C
             self.should_exit = True
 
-    server = Server(uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=_GRACE, server_header=False))
+    server = Server(
+        uvicorn.Config(
+            app, log_level="warning", timeout_graceful_shutdown=_GRACE, server_header=False
+        )
+    )
     address = f"http://{_shown(how.host)}:{port}/?token={token}"
     say(f"studio: {address}")
     say("Ctrl-C ends it.")
@@ -93,17 +98,23 @@ def serve(how: Serving, *, say: Callable[[str], None], browser: bool) -> None:
 
 
 def check_exposure(how: Serving) -> None:
-    """Refuse an address that others can reach, unless that is meant and the token is one that they were given."""
-    if how.token is not None and (len(how.token) < _SHORTEST or not how.token.isascii() or not _plain(how.token)):
+    """Refuse an address that others can reach, unless that is meant and the token is one that they
+    were given.
+    """
+    if how.token is not None and (
+        len(how.token) < _SHORTEST or not how.token.isascii() or not _plain(how.token)
+    ):
         raise LowtideError(
-            f"--token must have at least {_SHORTEST} letters, digits, - or _; make one with openssl rand"
+            f"--token must have at least {_SHORTEST} letters, digits, - or _; make one with openssl"
+            " rand"
         )
     if _is_loopback(how.host):
         return
     if not how.expose or how.token is None:
         raise LowtideError(
-            f"--host {how.host} can be reached by other machines, which may then read your data; if that is meant, "
-            "give --expose and --token (or LOWTIDE_TOKEN) as well, and put TLS before it"
+            f"--host {how.host} can be reached by other machines, which may then read your data; if"
+            " that is meant, give --expose and --token (or LOWTIDE_TOKEN) as well, and put TLS"
+            " before it"
         )
 
 
@@ -121,7 +132,9 @@ def _is_loopback(host: str) -> bool:
 
 
 def _shown(host: str) -> str:
-    """A host as an address has it; a server that listens everywhere is called on this machine by its own name."""
+    """A host as an address has it; a server that listens everywhere is called on this machine by
+    its own name.
+    """
     if host in ("0.0.0.0", "::"):  # noqa: S104 - compared, not bound
         return "127.0.0.1"
     return f"[{host}]" if ":" in host else host
@@ -143,7 +156,8 @@ def bind(host: str, port: int | None) -> socket.socket:
                 continue
             reason = getattr(error, "strerror", None) or "not a port"
             raise LowtideError(
-                f"cannot listen at {host}, port {tried}: {reason}; give another --port, or none for a free one"
+                f"cannot listen at {host}, port {tried}: {reason}; give another --port, or none for"
+                " a free one"
             ) from error
         return made
     raise LowtideError(f"no port of {host} is free; end another program, or give --port")

@@ -25,7 +25,9 @@ class Studio:
     models: Models
 
 
-async def _running(request: Request) -> Any:  # async, since FastAPI asks a plain function in another thread
+async def _running(
+    request: Request,
+) -> Any:  # async, since FastAPI asks a plain function in another thread
     return request.app.state.studio
 
 

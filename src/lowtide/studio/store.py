@@ -1,4 +1,6 @@
-"""What a project keeps: jobs and files in SQLite, contents on disk, all below `.lowtide-studio` of its folder."""
+"""What a project keeps: jobs and files in SQLite, contents on disk, all below `.lowtide-studio` of
+its folder.
+"""
 
 import fcntl
 import hashlib
@@ -27,10 +29,12 @@ _ID = re.compile(r"[0-9a-f]{16}")
 _FILES_LISTED = 200
 _TABLES = """
 CREATE TABLE IF NOT EXISTS files (
-  id TEXT PRIMARY KEY, name TEXT NOT NULL, kind TEXT NOT NULL, bytes INTEGER NOT NULL, source TEXT NOT NULL,
+  id TEXT PRIMARY KEY, name TEXT NOT NULL, kind TEXT NOT NULL, bytes INTEGER NOT NULL,
+  source TEXT NOT NULL,
   place TEXT NOT NULL, stamp TEXT NOT NULL, created REAL NOT NULL);
 CREATE TABLE IF NOT EXISTS jobs (
-  id TEXT PRIMARY KEY, verb TEXT NOT NULL, kind TEXT NOT NULL, state TEXT NOT NULL, request TEXT NOT NULL,
+  id TEXT PRIMARY KEY, verb TEXT NOT NULL, kind TEXT NOT NULL, state TEXT NOT NULL,
+  request TEXT NOT NULL,
   progress TEXT, error TEXT, created REAL NOT NULL, started REAL, ended REAL);
 """
 
@@ -40,13 +44,15 @@ class StoredFile:
     """A file or folder that jobs read.
 
     Attributes:
-        id: 16 hexadecimal digits: of the content's hash, or of the path and the time of a file of the project.
+        id: 16 hexadecimal digits: of the content's hash, or of the path and the time of a file of
+            the project.
         name: what its owner calls it; data, never HTML.
         kind: what it holds, as far as can be told without reading it.
         bytes: its size.
         source: where it came from.
         place: where it is, relative to the project's folder.
-        stamp: of a file of the project, its time and size when it was listed; empty for what the studio keeps itself.
+        stamp: of a file of the project, its time and size when it was listed; empty for what the
+            studio keeps itself.
     """
 
     id: str
@@ -92,10 +98,13 @@ class Store:
                 (self.folder / name).mkdir(exist_ok=True)
         except OSError as error:
             raise LowtideError(
-                f"cannot keep anything in {project}: {error.strerror}; choose a folder that exists and is writable"
+                f"cannot keep anything in {project}: {error.strerror}; choose a folder that exists"
+                " and is writable"
             ) from error
         self._lock = threading.RLock()
-        self._database = sqlite3.connect(self.folder / "studio.sqlite", check_same_thread=False, isolation_level=None)
+        self._database = sqlite3.connect(
+            self.folder / "studio.sqlite", check_same_thread=False, isolation_level=None
+        )
         self._database.row_factory = sqlite3.Row
         self._database.execute("PRAGMA journal_mode=WAL")
         self._database.execute("PRAGMA synchronous=NORMAL")
@@ -112,8 +121,11 @@ class Store:
 
     # Files
 
-    def add_file(self, path: Path, name: str, source: Source, kind: str | None = None) -> StoredFile:
-        """Take a file in: check it, give it the name of its content, and unpack an archive of images or texts.
+    def add_file(
+        self, path: Path, name: str, source: Source, kind: str | None = None
+    ) -> StoredFile:
+        """Take a file in: check it, give it the name of its content, and unpack an archive of
+        images or texts.
 
         Args:
             path: where its bytes are now, on the same disk; the file is moved.
@@ -125,7 +137,8 @@ class Store:
         check_file(path, suffix, self.limits)
         digest = _sha256(path)
         place = self.folder / "files" / f"{digest}{suffix}"
-        size, kind = path.stat().st_size, kind or kind_of_name(name)
+        size = path.stat().st_size
+        kind = kind or kind_of_name(name)
         if suffix == ".zip":
             place = place.with_suffix("")
             if not place.exists():
@@ -136,35 +149,63 @@ class Store:
             kind = _kind_of_folder(place)
         else:
             path.replace(place)
-        return self._keep_file(StoredFile(digest[:16], plain_name(name), kind, size, source, self._relative(place)))
+        return self._keep_file(
+            StoredFile(digest[:16], plain_name(name), kind, size, source, self._relative(place))
+        )
 
     def add_folder(self, path: Path, name: str, source: Source) -> StoredFile:
-        """Take a folder in that was made on the same disk; it is moved, and named by the names and hashes in it."""
+        """Take a folder in that was made on the same disk; it is moved, and named by the names and
+        hashes in it.
+        """
         inner = sorted(file for file in path.rglob("*") if file.is_file())
         listed = "\n".join(f"{file.relative_to(path).as_posix()} {_sha256(file)}" for file in inner)
         digest = hashlib.sha256(listed.encode()).hexdigest()
-        place, size = self.folder / "files" / digest, sum(file.stat().st_size for file in inner)
+        place = self.folder / "files" / digest
+        size = sum(file.stat().st_size for file in inner)
         if place.exists():
             shutil.rmtree(path)
         else:
             path.rename(place)
-        kept = StoredFile(digest[:16], plain_name(name), _kind_of_folder(place), size, source, self._relative(place))
+        kept = StoredFile(
+            digest[:16],
+            plain_name(name),
+            _kind_of_folder(place),
+            size,
+            source,
+            self._relative(place),
+        )
         return self._keep_file(kept)
 
     def _keep_file(self, file: StoredFile) -> StoredFile:
         with self._lock:
             self._database.execute(
-                "INSERT INTO files VALUES (?,?,?,?,?,?,?,?) ON CONFLICT (id) DO UPDATE SET name = excluded.name",
-                (file.id, file.name, file.kind, file.bytes, file.source, file.place, file.stamp, time.time()),
+                "INSERT INTO files VALUES (?,?,?,?,?,?,?,?) ON CONFLICT (id) DO UPDATE SET name ="
+                " excluded.name",
+                (
+                    file.id,
+                    file.name,
+                    file.kind,
+                    file.bytes,
+                    file.source,
+                    file.place,
+                    file.stamp,
+                    time.time(),
+                ),
             )
         return file
 
     def files(self) -> list[StoredFile]:
-        """All files: those of the project's folder as they are now, and those that were taken in, newest first."""
+        """All files: those of the project's folder as they are now, and those that were taken in,
+        newest first.
+        """
         for file in self._found_in_project():
             self._keep_file(file)
         rows = self._rows("SELECT * FROM files ORDER BY created DESC, name")
-        return [file for file in map(_file_of, rows) if file.source != "project" or self._is_current(file)]
+        return [
+            file
+            for file in map(_file_of, rows)
+            if file.source != "project" or self._is_current(file)
+        ]
 
     def _found_in_project(self) -> Iterator[StoredFile]:
         found = 0
@@ -172,14 +213,18 @@ class Store:
             if entry.name.startswith(".") or entry.is_symlink() or found >= _FILES_LISTED:
                 continue
             if entry.is_file():
-                kind: str | None = kind_of_name(entry.name) if suffix_of(entry.name) not in ("", ".zip") else None
+                kind: str | None = (
+                    kind_of_name(entry.name) if suffix_of(entry.name) not in ("", ".zip") else None
+                )
             else:
                 kind = holds(Path(entry.path)) if entry.is_dir() else None
             if kind is not None:
                 found += 1
                 stamp = _stamp(Path(entry.path))
                 size = entry.stat().st_size if entry.is_file() else 0
-                identity = hashlib.sha256(f"{entry.name}\n{stamp}".encode(errors="replace")).hexdigest()[:16]
+                identity = hashlib.sha256(
+                    f"{entry.name}\n{stamp}".encode(errors="replace")
+                ).hexdigest()[:16]
                 yield StoredFile(identity, entry.name, kind, size, "project", entry.name, stamp)
 
     def _is_current(self, file: StoredFile) -> bool:
@@ -196,7 +241,9 @@ class Store:
         return _file_of(rows[0]) if rows else None
 
     def path_of(self, file: StoredFile) -> Path:
-        """Where a file is; refuses one that has changed or gone, or that leads out of the project."""
+        """Where a file is; refuses one that has changed or gone, or that leads out of the
+        project.
+        """
         path = (self.project / file.place).resolve()
         if not path.is_relative_to(self.project):
             raise LowtideError(f"{file.name} leads out of the project's folder; copy it there")
@@ -251,7 +298,9 @@ class Store:
     def update_job(self, identity: str, **changes: Any) -> None:
         """Change columns of a job; `progress` and `error` are plain values."""
         plain = {
-            name: json.dumps(value) if name in ("progress", "error") and value is not None else value
+            name: (
+                json.dumps(value) if name in ("progress", "error") and value is not None else value
+            )
             for name, value in changes.items()
         }
         assigned = ", ".join(f"{name} = ?" for name in plain)
@@ -275,11 +324,15 @@ class Store:
 
 
 def _file_of(row: sqlite3.Row) -> StoredFile:
-    return StoredFile(*(row[name] for name in ("id", "name", "kind", "bytes", "source", "place", "stamp")))
+    return StoredFile(
+        *(row[name] for name in ("id", "name", "kind", "bytes", "source", "place", "stamp"))
+    )
 
 
 def _job_of(row: sqlite3.Row) -> StoredJob:
-    read = {name: None if row[name] is None else json.loads(row[name]) for name in ("progress", "error")}
+    read = {
+        name: None if row[name] is None else json.loads(row[name]) for name in ("progress", "error")
+    }
     return StoredJob(
         row["id"],
         row["verb"],
@@ -302,7 +355,9 @@ def plain_name(name: str) -> str:
 
 
 def disk_name(name: str) -> str:
-    """The same for a file system and a command line: letters, digits, dots, dashes and underscores."""
+    """The same for a file system and a command line: letters, digits, dots, dashes and
+    underscores.
+    """
     safe = re.sub(r"[^A-Za-z0-9._-]+", "_", plain_name(name)).lstrip("._-")
     return safe[-80:].lstrip("._-") or "data"
 
@@ -311,7 +366,9 @@ def _kind_of_folder(place: Path) -> str:
     kind = holds(place)
     if kind is None:
         shutil.rmtree(place, ignore_errors=True)
-        raise LowtideError("the archive holds neither images nor .txt files; pack a folder of one of them")
+        raise LowtideError(
+            "the archive holds neither images nor .txt files; pack a folder of one of them"
+        )
     return kind
 
 
@@ -327,11 +384,13 @@ def _sha256(path: Path) -> str:
 
 @contextmanager
 def lock_job(folder: Path, patience: float = 0.0) -> Iterator[bool]:
-    """Hold the folder of a job while the block runs; the system frees it when the process ends, however.
+    """Hold the folder of a job while the block runs; the system frees it when the process ends,
+    however.
 
     Args:
         folder: of the job.
-        patience: seconds to wait for whoever holds it, such as a process that an earlier server left dying.
+        patience: seconds to wait for whoever holds it, such as a process that an earlier server
+            left dying.
 
     Yields:
         Whether it is held.

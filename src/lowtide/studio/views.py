@@ -1,8 +1,8 @@
 """What the page shows of a finished job, as plain JSON: the report's own charts and sentences.
 
-A job's process calls `make_view` at its end, so that the server loads neither the data nor what computes with it.
-Nothing is computed here that a verb has not found; single rows, images and texts are for the owner of the data, who
-sees them on their own machine, and are in no file to publish.
+A job's process calls `make_view` at its end, so that the server loads neither the data nor what
+computes with it. Nothing is computed here that a verb has not found; single rows, images and texts
+are for the owner of the data, who sees them on their own machine, and are in no file to publish.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,7 +28,14 @@ _ROWS = 200  # of a table on the page; the files hold the rest
 
 
 def view_of(
-    verb: str, kind: str, result: Any, *, source: Path, request: Mapping[str, Any], folder: Path, notes: Sequence[str]
+    verb: str,
+    kind: str,
+    result: Any,
+    *,
+    source: Path,
+    request: Mapping[str, Any],
+    folder: Path,
+    notes: Sequence[str],
 ) -> Json:
     """What the page shows of a result.
 
@@ -41,9 +48,9 @@ def view_of(
         folder: what the job has written, by the names that downloads have.
         notes: what a person should know beside the result.
     """
-    from lowtide.studio.views_plan import view_plan  # noqa: PLC0415 - they use the helpers below
-    from lowtide.studio.views_samples import view_release  # noqa: PLC0415
-    from lowtide.studio.views_scan import view_scan  # noqa: PLC0415
+    from lowtide.studio.views_plan import view_plan  # they use the helpers below
+    from lowtide.studio.views_samples import view_release
+    from lowtide.studio.views_scan import view_scan
 
     if isinstance(result, Plan):
         view = view_plan(result, request)
@@ -63,7 +70,9 @@ def view_audit(found: AuditReport) -> Json:
     nouns = known.nouns
     charts = [draw_attacks(met, known.guess)] if (met := duels(known.attacks)) else []
     charts += [draw_leakage(found.exposure)] if found.exposure.curve else []
-    charts += [draw_learning(found.attacks.curve, nouns.rows)] if found.attacks.curve is not None else []
+    charts += (
+        [draw_learning(found.attacks.curve, nouns.rows)] if found.attacks.curve is not None else []
+    )
     tables = [TextTable("All attacks", HEADER, tuple(found.table()))]
     if found.measures:
         tables.append(measures_table(found.measures, found.exposure.attacker))
@@ -109,11 +118,18 @@ def card_of(found: Findings, kind: Any) -> Json | None:
 
 def nouns_of(nouns: Nouns) -> Json:
     """What the kind of data calls its things."""
-    return {"row": nouns.row, "rows": nouns.rows, "feature": nouns.feature, "features": nouns.features}
+    return {
+        "row": nouns.row,
+        "rows": nouns.rows,
+        "feature": nouns.feature,
+        "features": nouns.features,
+    }
 
 
 def chart_of(chart: Chart) -> Json:
-    """A chart as SVG, with its key and the same in words; the page draws it only after looking at every element."""
+    """A chart as SVG, with its key and the same in words; the page draws it only after looking at
+    every element.
+    """
     return {
         "name": chart.name,
         "title": chart.title,
@@ -128,7 +144,13 @@ def table_of(table: TextTable) -> Json:
     """A small table: title, names of its columns, rows as texts, and a note; a long one is cut."""
     rows = [[str(cell) for cell in row] for row in table.rows[:_ROWS]]
     more = max(0, len(table.rows) - _ROWS)
-    return {"title": table.title, "header": list(table.header), "rows": rows, "note": table.note, "more": more}
+    return {
+        "title": table.title,
+        "header": list(table.header),
+        "rows": rows,
+        "note": table.note,
+        "more": more,
+    }
 
 
 def names_of(entries: Iterable[str], most: int = _ROWS) -> list[str]:

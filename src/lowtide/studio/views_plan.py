@@ -1,6 +1,8 @@
-"""A plan as the page shows it: the trade-off to drag along, in words at every point, and some samples before and after.
+"""A plan as the page shows it: the trade-off to drag along, in words at every point, and some
+samples before and after.
 
-Each point says what a plan there would be asked for (`ask`), so that the page need not know how kinds of data differ.
+Each point says what a plan there would be asked for (`ask`), so that the page need not know how
+kinds of data differ.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,7 +30,9 @@ _NAMED = 8
 
 
 def view_plan(made: Plan, request: Mapping[str, Any]) -> Json:
-    """The three numbers of the rehearsal, the trade-off, what becomes of each feature, and a sample."""
+    """The three numbers of the rehearsal, the trade-off, what becomes of each feature, and a
+    sample.
+    """
     writer: Any = made.writer
     outline = made.modality.outline(made.hider)
     found = Findings(made.secret, made.modality.nouns, plan=outline, card=made.card)
@@ -49,14 +53,16 @@ def view_plan(made: Plan, request: Mapping[str, Any]) -> Json:
         "lines": [plain(line, 2000) for line in view.lines],
         "card": card_of(found, made.modality),
         "sample": sample_of(made, writer.data),
-        "needs_ids": isinstance(made.hider, TableHider) and made.hider.draws,
+        "takes_ids": isinstance(made.hider, TableHider) and made.hider.draws,
     }
 
 
 def _before_and_after(found: Findings, outline: Outline) -> Json | None:
-    """How often the strongest attacker is right on the rehearsed release, and blindly; and on the data as it is.
+    """How often the strongest attacker is right on the rehearsed release, and blindly; and on the
+    data as it is.
 
-    The last is of the attackers that planned, where the curve reaches so far: a card has no attack on clean data.
+    The last is of the attackers that planned, where the curve reaches so far: a card has no attack
+    on clean data.
     """
     card = found.card
     if card is None or card.strongest is None:
@@ -68,8 +74,11 @@ def _before_and_after(found: Findings, outline: Outline) -> Json | None:
 
 
 def _features(made: Plan) -> list[Json]:
-    """What becomes of each feature by name, where names say something and are few enough to be locked by hand."""
-    card, nouns = made.card, made.modality.nouns
+    """What becomes of each feature by name, where names say something and are few enough to be
+    locked by hand.
+    """
+    card = made.card
+    nouns = made.modality.nouns
     if not nouns.named:
         return []
     shown = {name: plain(labels, 200) for name, labels in card.merged.items()}
@@ -80,11 +89,13 @@ def _features(made: Plan) -> list[Json]:
 
 
 def curve_of(made: Plan, outline: Outline, nouns: Nouns) -> Json | None:
-    """The trade-off as a chart whose points the page finds by the class `mark`, in the order of `points`."""
+    """The trade-off as a chart whose points the page finds by the class `mark`, in the order of
+    `points`.
+    """
     policy = made.hider.policy
     if isinstance(policy, RedrawPolicy):
         return _redraw_curve(made, RedrawView.of(policy, made.card), nouns)
-    points = thinned([point for point in outline.curve if not point.noised])
+    points = thinned(list(outline.curve))
     if not points:
         return None
     chosen = _chosen(outline, points)
@@ -93,7 +104,8 @@ def curve_of(made: Plan, outline: Outline, nouns: Nouns) -> Json | None:
     spots = tuple(Spot(point.kept, point.reading.accuracy) for point in points)
     chart = draw_tradeoff(Tradeoff(spots, "accuracy", limit, None))
     asked = _asked(made, points)
-    blind, raw = made.card.largest_class, points[-1].reading.accuracy
+    blind = made.card.largest_class
+    raw = points[-1].reading.accuracy
     return {
         "chart": chart_of(chart),
         "mark": "spot",
@@ -104,9 +116,16 @@ def curve_of(made: Plan, outline: Outline, nouns: Nouns) -> Json | None:
                 "kept": point.kept,
                 "right": point.reading.accuracy.value,
                 "ask": ask,
-                "words": [_guesses(made.secret, point.reading.accuracy, raw, blind), _hides(point, outline, nouns)],
+                "words": [
+                    _guesses(made.secret, point.reading.accuracy, raw, blind),
+                    _hides(point, outline, nouns),
+                ],
                 "hidden": names_of(_hidden(point, outline)) if nouns.named else [],
-                "masked": np.flatnonzero(point.hidden).tolist() if isinstance(policy, FixedPatches) else [],
+                "masked": (
+                    np.flatnonzero(point.hidden).tolist()
+                    if isinstance(policy, FixedPatches)
+                    else []
+                ),
             }
             for point, ask in zip(points, asked, strict=True)
         ],
@@ -114,8 +133,13 @@ def curve_of(made: Plan, outline: Outline, nouns: Nouns) -> Json | None:
 
 
 def thinned(curve: Sequence[Any]) -> list[Any]:
-    """Evenly many points of a long curve with both ends, from the least kept to the most; one for each share."""
-    by_share = {round(point.kept, 6): point for point in sorted(curve, key=lambda one: -one.reading.accuracy.value)}
+    """Evenly many points of a long curve with both ends, from the least kept to the most; one for
+    each share.
+    """
+    by_share = {
+        round(point.kept, 6): point
+        for point in sorted(curve, key=lambda one: -one.reading.accuracy.value)
+    }
     points = [by_share[share] for share in sorted(by_share)]
     if len(points) <= _POINTS:
         return points
@@ -131,13 +155,17 @@ def _chosen(outline: Outline, points: Sequence[Any]) -> int | None:
 
 
 def _asked(made: Plan, points: Sequence[Any]) -> list[Json]:
-    """What plans at these points are asked for: a share to keep, or what the release may tell where values are merged.
+    """What plans at these points are asked for: a share to keep, or what the release may tell where
+    values are merged.
 
-    Readings of a curve go up and down by chance. A budget is the largest reading up to its point, so that who keeps
-    more is never asked to tell less.
+    Readings of a curve go up and down by chance. A budget is the largest reading up to its point,
+    so that who keeps more is never asked to tell less.
     """
     if made.card.mechanism != "merge":
-        return [{"kept": round(point.kept, 6)} if point.kept > 0 else {"budget": 0.0} for point in points]
+        return [
+            {"kept": round(point.kept, 6)} if point.kept > 0 else {"budget": 0.0}
+            for point in points
+        ]
     told = np.maximum.accumulate([max(0.0, point.reading.leakage.value) for point in points])
     return [{"budget": round(float(nats), 6)} for nats in told]
 
@@ -151,18 +179,30 @@ def _guesses(secret: str, here: Estimate, raw: Estimate, blind: float) -> str:
     now, before, without = percentages(here.value, raw.value, blind)
     name = plain(secret, 60)
     if here is raw or now == before:
-        return f"An attacker guesses {name} right {now} of the time, as from the data as it is; blindly {without}."
-    return f"An attacker guesses {name} right {now} of the time instead of {before}; blindly it is {without}."
+        return (
+            f"An attacker guesses {name} right {now} of the time, as from the data as it is;"
+            f" blindly {without}."
+        )
+    return (
+        f"An attacker guesses {name} right {now} of the time instead of {before}; blindly it is"
+        f" {without}."
+    )
 
 
 def _hides(point: Any, outline: Outline, nouns: Nouns) -> str:
-    count, total = int(np.count_nonzero(point.hidden)), len(outline.features)
+    count = int(np.count_nonzero(point.hidden))
+    total = len(outline.features)
     if not count:
         return f"None of {total:,} {nouns.counted} is hidden."
-    named = f" ({listed([plain(name, 40) for name in _hidden(point, outline)], _NAMED)})" if nouns.named else ""
+    named = (
+        f" ({listed([plain(name, 40) for name in _hidden(point, outline)], _NAMED)})"
+        if nouns.named
+        else ""
+    )
     verb = "is" if count == 1 else "are"
     return (
-        f"{count:,} of {total:,} {nouns.counted} {verb} hidden{named}, and {percent(point.kept)} of {nouns.worth} kept."
+        f"{count:,} of {total:,} {nouns.counted} {verb} hidden{named}, and {percent(point.kept)} of"
+        f" {nouns.worth} kept."
     )
 
 
@@ -183,7 +223,8 @@ def _redraw_curve(made: Plan, view: RedrawView, nouns: Nouns) -> Json | None:
                 "ask": None if point.budget is None else {"budget": point.budget},
                 "words": _redrawn_words(made, point, raw, nouns),
                 "shares": [
-                    [plain(name, 80), percent(share)] for name, share in zip(view.names, point.columns, strict=True)
+                    [plain(name, 80), percent(share)]
+                    for name, share in zip(view.names, point.columns, strict=True)
                 ],
                 "hidden": [],
                 "masked": [],
@@ -196,22 +237,53 @@ def _redraw_curve(made: Plan, view: RedrawView, nouns: Nouns) -> Json | None:
 def _redrawn_words(made: Plan, point: RedrawPoint, raw: Estimate, nouns: Nouns) -> list[str]:
     here, before = percentages(point.read.value, raw.value)
     name = plain(made.secret, 60)
-    said = f"Of two {nouns.rows} that differ in {name}, an attacker tells which is which {here} of the time"
-    said += f" instead of {before}; blindly it is 50 %." if point.read is not raw else "; blindly it is 50 %."
+    said = (
+        f"Of two {nouns.rows} that differ in {name}, boosted trees tell which is which {here} of"
+        " the time"
+    )
+    said += (
+        f" instead of {before}; blindly it is 50 %."
+        if point.read is not raw
+        else "; blindly it is 50 %."
+    )
+    on = f"Measured on {point.read.n:,} reference {nouns.rows}."
     if point.budget is None:
-        return [said, "This is the data as it is: nothing is drawn anew."]
-    return [said, f"{percent(point.changed)} of the values are drawn anew, and nobody can tell which."]
+        return [said, f"This is the data as it is: nothing is drawn anew. {on}"]
+    return [
+        said,
+        (
+            f"{percent(point.changed)} of the values are drawn anew; the file does not mark which."
+            f" {on}"
+        ),
+    ]
 
 
 def dial_of(made: Plan, request: Mapping[str, Any]) -> Json | None:
     """What to turn where there is no curve: the option, its range, and where it stands."""
-    policy, options = made.hider.policy, dict(request.get("options") or {})
+    policy = made.hider.policy
+    options = dict(request.get("options") or {})
     if isinstance(policy, RedrawRegion):
         at = float(options.get("region", policy.region.share))
         label = "Size of the region that is drawn anew, as a share of the image"
-        return {"option": "region", "low": 0.1, "high": 0.8, "step": 0.05, "at": at, "private": "high", "label": label}
+        return {
+            "option": "region",
+            "low": 0.1,
+            "high": 0.8,
+            "step": 0.05,
+            "at": at,
+            "private": "high",
+            "label": label,
+        }
     if isinstance(policy, RedrawWords):
         at = float(request.get("kept") or round(1 - made.card.changed, 2))
         label = "Share of the words that stays as it is, at least"
-        return {"option": "kept", "low": 0.4, "high": 0.98, "step": 0.02, "at": at, "private": "low", "label": label}
+        return {
+            "option": "kept",
+            "low": 0.4,
+            "high": 0.98,
+            "step": 0.02,
+            "at": at,
+            "private": "low",
+            "label": label,
+        }
     return None

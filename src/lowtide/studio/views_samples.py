@@ -1,4 +1,5 @@
-"""Some samples before and after: ten rows, one face, one text. They are for the owner of the data only.
+"""Some samples before and after: ten rows, one face, one text. They are for the owner of the data
+only.
 
 A release as the page shows it: its card in words, and its first samples, read from the files.
 """
@@ -36,7 +37,9 @@ _LETTERS = 1500
 
 
 def sample_of(made: Plan, data: Dataset) -> Json | None:
-    """Samples of the data as they are and as a release would show them; `None` where none can be shown."""
+    """Samples of the data as they are and as a release would show them; `None` where none can be
+    shown.
+    """
     try:
         return _sample(made.hider, made, data)
     except LowtideError as error:
@@ -60,7 +63,8 @@ def _(hider: TableHider, made: Plan, data: Dataset) -> Json | None:
 
 
 def rows_beside(before: pa.Table, after: pa.Table) -> Json:
-    """The same rows of two tables, column by column of the first; what the second leaves out, the secret first of all.
+    """The same rows of two tables, column by column of the first; what the second leaves out, the
+    secret first of all.
 
     A column that was left out is named in `gone`.
     """
@@ -85,7 +89,9 @@ def _(hider: ImageHider, made: Plan, data: Dataset) -> Json:
     secret = data.labels[index] if redrawn else None
     after = np.asarray(verbs.release(before, made, ids=index.tolist(), secret=secret).data)
     changed = [k for k in index if (before[k] != after[k]).any()]
-    return faces_beside([(before[k], after[k]) for k in (changed or index.tolist())[:_FACES]], hider.mechanism.grid)
+    return faces_beside(
+        [(before[k], after[k]) for k in (changed or index.tolist())[:_FACES]], hider.mechanism.grid
+    )
 
 
 def faces_beside(pairs: Any, grid: Any) -> Json:
@@ -94,8 +100,12 @@ def faces_beside(pairs: Any, grid: Any) -> Json:
     return {
         "form": "faces",
         "grid": {"height": grid.height, "width": grid.width, "patch": grid.patch},
-        "before": [heatmaps.data_uri(heatmaps.magnify(heatmaps.coloured(one), scale)) for one, _ in pairs],
-        "after": [heatmaps.data_uri(heatmaps.magnify(heatmaps.coloured(one), scale)) for _, one in pairs],
+        "before": [
+            heatmaps.data_uri(heatmaps.magnify(heatmaps.coloured(one), scale)) for one, _ in pairs
+        ],
+        "after": [
+            heatmaps.data_uri(heatmaps.magnify(heatmaps.coloured(one), scale)) for _, one in pairs
+        ],
     }
 
 
@@ -137,7 +147,10 @@ def _beside(data: Path, release: Path) -> Json:
         if are_image_files(data):
             return _face_files(data, release)
         if data.is_dir():
-            return {"form": "none", "why": "A folder of texts is shown file by file in the download."}
+            return {
+                "form": "none",
+                "why": "A folder of texts is shown file by file in the download.",
+            }
         before, after = (next(iter(batches(path, rows=_ROWS))) for path in (data, release))
     except LowtideError as error:
         return {"form": "none", "why": str(error)}
@@ -148,7 +161,10 @@ def _face_files(data: Path, release: Path) -> Json:
     before, after = (open_images(path) for path in (data, release))
     shared = [name for name in before.names if name in set(after.names)][:_FACES]
     if not shared:
-        return {"form": "none", "why": "The images were renamed, so that nobody can tell which is which."}
+        return {
+            "form": "none",
+            "why": "The images were renamed, and the release does not say which is which.",
+        }
     places = [np.array([folder.names.index(name) for name in shared]) for folder in (before, after)]
     pairs = list(zip(before.read(places[0]), after.read(places[1]), strict=True))
     return faces_beside(pairs, Grid(*before.shape, patch=1))

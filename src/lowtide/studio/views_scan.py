@@ -48,8 +48,8 @@ def share_in_words(information: Estimate, entropy: float, known: Findings) -> st
     if information.low <= 0:
         return f"{known.nouns.a_row} tells at most {high} {what}, and perhaps nothing."
     return (
-        f"{known.nouns.a_row} tells {value} {what} (from {low} to {high}): 0 % would tell nothing, 100 % would give it "
-        "away."
+        f"{known.nouns.a_row} tells {value} {what} (from {low} to {high}): 0 % would tell nothing,"
+        " 100 % would give it away."
     )
 
 
@@ -63,7 +63,11 @@ def _leaks(found: Any, data: Dataset, known: Findings) -> Json:
 def _(found: TableScan, data: Dataset, known: Findings) -> Json:
     ranked = found.ranked()
     features = [
-        {"name": plain(one.name, 120), "bits": one.order_free.bits.value, "alone": one.alone.bits.value}
+        {
+            "name": plain(one.name, 120),
+            "bits": one.order_free.bits.value,
+            "alone": one.alone.bits.value,
+        }
         for one in ranked
     ]
     return {
@@ -92,10 +96,18 @@ def _(found: ImageScan, data: Dataset, known: Findings) -> Json:
         }
         for grid in grids
     ]
-    faces = [heatmaps.data_uri(heatmaps.magnify(heatmaps.coloured(face), scale)) for face in images.read(some)]
+    faces = [
+        heatmaps.data_uri(heatmaps.magnify(heatmaps.coloured(face), scale))
+        for face in images.read(some)
+    ]
     return {
         "words": leaks_in_words(known),
-        "faces": {"height": found.grid.height, "width": found.grid.width, "originals": faces, "maps": maps},
+        "faces": {
+            "height": found.grid.height,
+            "width": found.grid.width,
+            "originals": faces,
+            "maps": maps,
+        },
         "ramp": ["#" + bytes(colour).hex() for colour in heatmaps.ramp(9)],
         "tables": [table_of(one) for one in found.tables()],
     }
@@ -111,7 +123,9 @@ def _maps(found: ImageScan, faces: Any, steps: Floats, grid: Grid, scale: int) -
     return {
         "most_bits": most / NATS_PER_BIT,
         "population": heatmaps.data_uri(
-            heatmaps.population_map(found.mean, mean, grid, outline=core if core.any() else None, scale=scale)
+            heatmaps.population_map(
+                found.mean, mean, grid, outline=core if core.any() else None, scale=scale
+            )
         ),
         "alt": heatmaps.describe(mean, grid),
         "faces": [
@@ -131,7 +145,8 @@ def coarser(grid: Grid) -> list[Grid]:
 def owners(fine: Grid, coarse: Grid) -> Any:
     """(m,) in which patch of the coarser grid each patch lies."""
     places = np.arange(len(fine))
-    down, across = places // fine.across, places % fine.across
+    down = places // fine.across
+    across = places % fine.across
     return (down * fine.patch // coarse.patch) * coarse.across + across * fine.patch // coarse.patch
 
 
@@ -144,28 +159,39 @@ def joined(values: Floats, parts: Any, count: int) -> Floats:
 @_leaks.register
 def _(found: TextScan, data: Dataset, known: Findings) -> Json:
     lists = term_lists(found)
-    terms = [leakage[:_WORDS] for leakage in lists.terms]
-    axis = Across(*leakage_range([entry.leakage.bits for leakage in terms for entry in leakage]))
-    pairs = enumerate(zip(lists.classes, terms, strict=True))
-    charts = [draw_terms(f"words-{place}", label, leakage, axis=axis) for place, (label, leakage) in pairs]
+    shortened = [terms[:_WORDS] for terms in lists.terms]
+    axis = Across(*leakage_range([entry.leakage.bits for terms in shortened for entry in terms]))
+    pairs = enumerate(zip(lists.classes, shortened, strict=True))
+    charts = [
+        draw_terms(f"words-{place}", label, terms, axis=axis) for place, (label, terms) in pairs
+    ]
     samples = sample_texts(found, data.samples, _TEXTS, 0)
     most = max((abs(nats) for text in samples for _, nats in text.spans), default=0.0) or 1.0
     return {
         "words": leaks_in_words(known),
         "charts": [chart_of(one) for one in charts],
-        "features": [{"name": shown(entry.term, 60)} for leakage in terms for entry in leakage],
+        "features": [{"name": shown(entry.term, 60)} for terms in shortened for entry in terms],
         "texts": [marked(text, most) for text in samples],
         "tables": [],
     }
 
 
 def marked(text: MarkedText, most: float) -> Json:
-    """A text in pieces, each with the bits it tells and how strongly it is to be marked, within ±1."""
-    pieces, room = [], _LETTERS
+    """A text in pieces, each with the bits it tells and how strongly it is to be marked, within
+    ±1.
+    """
+    pieces = []
+    room = _LETTERS
     for piece, nats in text.spans:
         if room <= 0:
             pieces.append({"text": "…", "bits": 0.0, "share": 0.0})
             break
-        pieces.append({"text": visible(piece)[:room], "bits": nats / NATS_PER_BIT, "share": round(nats / most, 3)})
+        pieces.append(
+            {
+                "text": visible(piece)[:room],
+                "bits": nats / NATS_PER_BIT,
+                "share": round(nats / most, 3),
+            }
+        )
         room -= len(piece)
     return {"note": plain(text.note), "pieces": pieces}

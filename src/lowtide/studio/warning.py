@@ -16,7 +16,8 @@ _RESIDENT = 2
 class Models:
     """Fitted models of texts: those of scans, and those that stand in the project's folder.
 
-    Questions are answered one after the other, in the order in which they came: nobody waits much longer than others.
+    Questions are answered one after the other, in the order in which they came: nobody waits much
+    longer than others.
     """
 
     def __init__(self, store: Store) -> None:
@@ -37,7 +38,9 @@ class Models:
         return found | {path.name: path.name for path in here}
 
     def path(self, identity: str) -> Path:
-        """Where a model is; only one that `names` lists. Asked for every warning, so that nothing is listed here."""
+        """Where a model is; only one that `names` lists. Asked for every warning, so that nothing
+        is listed here.
+        """
         job = self._store.job(identity)
         if job is not None and _is_scan(job):
             return self._store.job_folder(identity) / "out" / "model.lowtide"
@@ -48,17 +51,19 @@ class Models:
 
     def explain(self, text: str, identity: str, budget: Any) -> dict[str, Any]:
         """What a text tells, as plain values; runs in `thread`."""
-        from lowtide.warning import warn  # noqa: PLC0415 - only who warns needs it
+        from lowtide.warning import warn  # only who warns needs it
 
         density = self._open(identity)
         try:
             made: dict[str, Any] = warn(text, density, budget=budget).to_json()
         except LowtideError as error:
-            raise RefusedError(422, str(error), "budget" if "budget" in str(error) else "text") from error
+            raise RefusedError(
+                422, str(error), "budget" if "budget" in str(error) else "text"
+            ) from error
         return made
 
     def _open(self, identity: str) -> Any:
-        from lowtide.density.artefact import Density  # noqa: PLC0415 - as above
+        from lowtide.estimate.density import Density  # as above
 
         path = self.path(identity)
         if not (path / "config.json").is_file():
@@ -68,7 +73,11 @@ class Models:
             if key not in self._loaded:
                 density = Density.load(path)
                 if density.encoder.kind != "texts":
-                    raise RefusedError(422, "this is not a model of texts; scan some with a column of texts", "model")
+                    raise RefusedError(
+                        422,
+                        "this is not a model of texts; scan some with a column of texts",
+                        "model",
+                    )
                 self._loaded[key] = density
             self._loaded.move_to_end(key)
             while len(self._loaded) > _RESIDENT:

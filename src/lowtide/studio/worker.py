@@ -1,8 +1,9 @@
 """The process of one job: `python -m lowtide.studio.worker JOBDIR`.
 
-It reads `request.json` of the folder, calls a verb, tells its progress as JSON lines on the standard output, and writes
-what it made into `out.part`, which becomes `out` when all of it is there. An error is `error.json`, a problem. The
-standard input is a pipe from the server: when it ends, the server has gone, and so does the job.
+It reads `request.json` of the folder, calls a verb, tells its progress as JSON lines on the
+standard output, and writes what it made into `out.part`, which becomes `out` when all of it is
+there. An error is `error.json`, a problem. The standard input is a pipe from the server: when it
+ends, the server has gone, and so does the job.
 """
 
 import json
@@ -85,13 +86,15 @@ class _Teller:
     """Writes progress as JSON lines, not too many of them."""
 
     def __init__(self) -> None:
-        self._last, self._what = 0.0, ""
+        self._last = 0.0
+        self._what = ""
 
     def __call__(self, what: str, done: int, total: int) -> None:
         now = time.monotonic()
         if what == self._what and (done < total or not total) and now - self._last < _EVERY:
             return
-        self._last, self._what = now, what
+        self._last = now
+        self._what = what
         print(json.dumps({"done": int(done), "total": int(total), "what": what}), flush=True)
 
 
@@ -104,7 +107,8 @@ def _noting(notes: list[str]) -> Callable[..., None]:
 
 
 def _run(asked: dict[str, Any], out: Path, notes: list[str]) -> None:
-    from lowtide.studio.doing import do  # noqa: PLC0415 - imports the verbs, which takes seconds; progress is told before
+    # The verbs take seconds to import; progress is told before they are needed.
+    from lowtide.studio.doing import do
 
     print(json.dumps({"done": 0, "total": 1, "what": "starting"}), flush=True)
     do(asked, out, notes)

@@ -1,7 +1,7 @@
 """Things that a table carries along beside its cells, and that a release must not have.
 
-Categories that a type lists and no row has; values that lie under the marks of missing ones; metadata, attributes and
-an index.
+Categories that a type lists and no row has; values that lie under the marks of missing ones;
+metadata, attributes and an index.
 """
 
 from typing import Any
@@ -17,12 +17,16 @@ from lowtide.errors import note
 def without_carried(frame: Any) -> Any:
     """A data frame of the same library and cells with nothing beside them.
 
-    Categories that no row has, values under missing ones and metadata are gone, and the rows are numbered from 0.
+    Categories that no row has, values under missing ones and metadata are gone, and the rows are
+    numbered from 0.
     """
     held = nw.from_native(frame, eager_only=True)
     if held.implementation.is_pyarrow():
         columns = [only_used(column, scale=False) for column in frame.itercolumns()]
-        fields = [pa.field(name, column.type) for name, column in zip(frame.column_names, columns, strict=True)]
+        fields = [
+            pa.field(name, column.type)
+            for name, column in zip(frame.column_names, columns, strict=True)
+        ]
         return pa.Table.from_arrays([bare(column) for column in columns], schema=pa.schema(fields))
     if held.implementation.is_pandas_like():
         return _bare_pandas(frame)
@@ -32,22 +36,27 @@ def without_carried(frame: Any) -> Any:
 
 
 def numbered(frame: Any) -> Any:
-    """A data frame with its rows numbered from 0, where its library has an index; a note says when that was another."""
+    """A data frame with its rows numbered from 0, where its library has an index; a note says when
+    that was another.
+    """
     held = nw.from_native(frame, eager_only=True)
-    index, plain = nw.maybe_get_index(held), nw.maybe_reset_index(held)
+    index = nw.maybe_get_index(held)
+    plain = nw.maybe_reset_index(held)
     if index is not None and (index.names != [None] or not index.equals(nw.maybe_get_index(plain))):
         note("the index of the frame was not judged: the rows of the release are numbered from 0")
     return plain.to_native()
 
 
 def only_used(column: pa.ChunkedArray, *, scale: bool = True) -> pa.ChunkedArray:
-    """A dictionary column without the values that no row has: a release must not list what it hides.
+    """A dictionary column without the values that no row has: a release must not list what it
+    hides.
 
     Other columns stay as they are.
 
     Args:
         column: n cells.
-        scale: whether an ordered dictionary stays whole, as the parts of a file must that share one.
+        scale: whether an ordered dictionary stays whole, as the parts of a file must that share
+            one.
     """
     if not pa.types.is_dictionary(column.type) or (column.type.ordered and scale):
         return column.unify_dictionaries()
@@ -67,14 +76,18 @@ def only_listed(column: pa.ChunkedArray, known: tuple[str, ...]) -> pa.ChunkedAr
     listed = pa.array([str(value) in known for value in whole.dictionary.to_pylist()], pa.bool_())
     places = pc.indices_nonzero(listed)
     return _coded(
-        column, pc.index_in(whole.indices, pc.cast(places, whole.indices.type)), whole.dictionary.take(places)
+        column,
+        pc.index_in(whole.indices, pc.cast(places, whole.indices.type)),
+        whole.dictionary.take(places),
     )
 
 
 def bare(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The same cells in memory of their own: nothing lies under missing ones, or before the first and after the last.
+    """The same cells in memory of their own: nothing lies under missing ones, or before the first
+    and after the last.
 
-    They are taken from the cells that have a value, so that whatever Arrow leaves under a missing one is shown anyway.
+    They are taken from the cells that have a value, so that whatever Arrow leaves under a missing
+    one is shown anyway.
     """
     return pa.chunked_array([_bare_array(chunk) for chunk in column.chunks], type=column.type)
 
@@ -100,7 +113,9 @@ def _whole(column: pa.ChunkedArray) -> pa.DictionaryArray:
 
 def _coded(column: pa.ChunkedArray, codes: pa.Array, dictionary: pa.Array) -> pa.ChunkedArray:
     codes = pc.cast(codes, column.type.index_type)
-    return pa.chunked_array([pa.DictionaryArray.from_arrays(codes, dictionary, ordered=column.type.ordered)])
+    return pa.chunked_array(
+        [pa.DictionaryArray.from_arrays(codes, dictionary, ordered=column.type.ordered)]
+    )
 
 
 def _bare_pandas(frame: Any) -> Any:
@@ -115,7 +130,7 @@ def _bare_pandas(frame: Any) -> Any:
         if not valid.all() and not isinstance(column.dtype, np.dtype):
             places = np.where(valid, np.cumsum(valid) - 1, -1)
             array = array[valid].take(places, allow_fill=True)
-        result[name] = type(column)(array, index=result.index, copy=True)
+        result[name] = type(column)(array, index=result.index, dtype=column.dtype, copy=True)
     return result
 
 
@@ -125,7 +140,9 @@ def _bare_polars(column: Any) -> Any:
         used = set(column.unique().drop_nulls().to_list())
         kind = type(column.dtype)([value for value in column.dtype.categories if value in used])
         return column.cast(type(column)([""]).dtype).cast(kind)
-    if held.dtype in (nw.Categorical, nw.Object) or (held.dtype != nw.String and not column.null_count()):
+    if held.dtype in (nw.Categorical, nw.Object) or (
+        held.dtype != nw.String and not column.null_count()
+    ):
         return column
     plain = bare(pa.chunked_array([column.to_arrow()]))
     return type(column)(column.name, plain.combine_chunks()).cast(column.dtype)

@@ -1,10 +1,12 @@
-"""Parts of a table that several processes wrote, made one file: the same bytes as if one process had written it.
+"""Parts of a table that several processes wrote, made one file: the same bytes as if one process
+had written it.
 
 Parquet files of one schema are made one by copying their bytes: only the footer is written anew.
 
-A row group is the same bytes wherever it stands, and the footer says where. So the file that several processes wrote in
-parts is, byte by byte, the one that a single process would have written, and nothing is encoded twice. The footer is
-Thrift's compact protocol, read here as a tree of (type, value) and written back with other offsets.
+A row group is the same bytes wherever it stands, and the footer says where. So the file that
+several processes wrote in parts is, byte by byte, the one that a single process would have written,
+and nothing is encoded twice. The footer is Thrift's compact protocol, read here as a tree of (type,
+value) and written back with other offsets.
 """
 
 from __future__ import annotations
@@ -27,29 +29,47 @@ from lowtide.table_files.writing import Writer
 
 _MAGIC = b"PAR1"
 _BATCH = 65_536  # rows of an Arrow file that are read at once
-_TRUE, _FALSE, _BYTE, _DOUBLE, _BINARY, _LIST, _STRUCT = 1, 2, 3, 7, 8, 9, 12
+_TRUE = 1
+_FALSE = 2
+_BYTE = 3
+_DOUBLE = 7
+_BINARY = 8
+_LIST = 9
+_STRUCT = 12
 _VARIABLE = (4, 5, 6)  # whole numbers of 16, 32 and 64 bits
-_ROWS, _GROUPS = 3, 4  # of the footer
-_CHUNKS, _GROUP_OFFSET, _ORDINAL = 1, 5, 7  # of a row group
-_CHUNK_OFFSETS, _CHUNK_DATA = (2, 4, 6), 3  # of a column chunk
+# of the footer
+_ROWS = 3
+_GROUPS = 4
+# of a row group
+_CHUNKS = 1
+_GROUP_OFFSET = 5
+_ORDINAL = 7
+# of a column chunk
+_CHUNK_OFFSETS = (2, 4, 6)
+_CHUNK_DATA = 3
 _DATA_OFFSETS = (9, 10, 11, 14)  # of its metadata
 Tree = dict[int, tuple[int, Any]]
 """Fields of a struct: their types and values, by number."""
 
 
 def join_parquet(shards: Sequence[Path], out: IO[bytes]) -> bool:
-    """Write the row groups of some files, in order, as one file; says no where their schemas differ.
+    """Write the row groups of some files, in order, as one file; says no where their schemas
+    differ.
 
     Args:
         shards: files that `lowtide.table_files.writing` wrote.
         out: where the file goes.
     """
     trees = [_footer(path) for path in shards]
-    alike = [{number: field for number, field in tree.items() if number not in (_ROWS, _GROUPS)} for tree in trees]
+    alike = [
+        {number: field for number, field in tree.items() if number not in (_ROWS, _GROUPS)}
+        for tree in trees
+    ]
     if any(one != alike[0] for one in alike):
         return False
     out.write(_MAGIC)
-    place, groups = len(_MAGIC), list[Any]()
+    place = len(_MAGIC)
+    groups = list[Any]()
     for path, tree in zip(shards, trees, strict=True):
         end = path.stat().st_size - _length(path) - 8
         for group in tree[_GROUPS][1][1]:
@@ -71,7 +91,9 @@ def join_parquet(shards: Sequence[Path], out: IO[bytes]) -> bool:
 def _copy(file: IO[bytes], out: IO[bytes], length: int) -> None:
     """Copy so many bytes from where a file stands; by the system where it can, which is faster."""
     out.flush()
-    with contextlib.suppress(AttributeError, OSError):  # elsewhere than on Linux, and on some file systems
+    with contextlib.suppress(
+        AttributeError, OSError
+    ):  # elsewhere than on Linux, and on some file systems
         while copied := os.copy_file_range(file.fileno(), out.fileno(), length):
             length -= copied
     while length:
@@ -113,7 +135,8 @@ def _read_varint(footer: Iterator[int]) -> int:
     value = next(footer)
     if value < 0x80:
         return value
-    value, shift = value & 0x7F, 7
+    value = value & 0x7F
+    shift = 7
     while True:
         byte = next(footer)
         value |= (byte & 0x7F) << shift
@@ -145,12 +168,15 @@ def _read_value(footer: Iterator[int], kind: int) -> Any:
         return bytes(islice(footer, _read_varint(footer)))
     if kind == _LIST:
         head = next(footer)
-        size, inner = head >> 4, head & 0x0F
+        size = head >> 4
+        inner = head & 0x0F
         size = _read_varint(footer) if size == 15 else size
         return inner, [_read_value(footer, inner) for _ in range(size)]
     if kind == _STRUCT:
         return _read_struct(footer)
-    return bytes(islice(footer, 8 if kind == _DOUBLE else 1))  # booleans in lists, bytes and doubles stay as they are
+    return bytes(
+        islice(footer, 8 if kind == _DOUBLE else 1)
+    )  # booleans in lists, bytes and doubles stay as they are
 
 
 def _write_value(file: IO[bytes], kind: int, value: Any) -> None:
@@ -173,9 +199,11 @@ def _write_value(file: IO[bytes], kind: int, value: Any) -> None:
 
 
 def _read_struct(footer: Iterator[int]) -> Tree:
-    found, number = Tree(), 0
+    found = Tree()
+    number = 0
     while head := next(footer):
-        step, kind = head >> 4, head & 0x0F
+        step = head >> 4
+        kind = head & 0x0F
         number = number + step if step else _read_number(footer)
         found[number] = (kind, None if kind in (_TRUE, _FALSE) else _read_value(footer, kind))
     return found
@@ -197,7 +225,9 @@ def _write_struct(file: IO[bytes], tree: Tree) -> None:
 
 
 def join_text(shards: Sequence[Path], header: bytes, out: IO[bytes]) -> None:
-    """Write the lines of some files of separated text or JSON lines, in order, with the header once."""
+    """Write the lines of some files of separated text or JSON lines, in order, with the header
+    once.
+    """
     for number, path in enumerate(shards):
         with path.open("rb") as file:
             if number:
@@ -206,7 +236,9 @@ def join_text(shards: Sequence[Path], header: bytes, out: IO[bytes]) -> None:
 
 
 def shard_suffix(out: Path) -> str:
-    """The suffix of a part of a file: that of the file, but never packed, since what is joined is packed as a whole."""
+    """The suffix of a part of a file: that of the file, but never packed, since what is joined is
+    packed as a whole.
+    """
     name = out.name.lower()
     form = format_of(out)
     return ".csv" if form.gzip else name[name.rindex(".") :]
@@ -231,7 +263,10 @@ def join_shards(shards: Sequence[Path], out: Path, *, rights: int | None = None)
             if form.name == "parquet":
                 if join_parquet(shards, file):
                     return
-                raise LowtideError(f"the parts of {out} have different columns or types; release it with one worker")
+                raise LowtideError(
+                    f"the parts of {out} have different columns or types; release it with one"
+                    " worker"
+                )
             if form.gzip:  # neither name nor time, as `Writer` does
                 with gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) as packed:
                     join_text(shards, _header(shards[0], form.name), packed)  # type: ignore[arg-type]
@@ -242,7 +277,9 @@ def join_shards(shards: Sequence[Path], out: Path, *, rights: int | None = None)
 
 
 def _header(shard: Path, name: str) -> bytes:
-    """The first record of separated text, which may have line ends in quotes; JSON lines have none."""
+    """The first record of separated text, which may have line ends in quotes; JSON lines have
+    none.
+    """
     if name != "csv":
         return b""
     header = b""

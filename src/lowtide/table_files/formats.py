@@ -1,6 +1,7 @@
 """Which format a file has, by its suffix, and whether it can be opened at all.
 
-The types of columns: which are understood, what their names are, and how a table or frame is made to have them.
+The types of columns: which are understood, what their names are, and how a table or frame is made
+to have them.
 
 Reading Parquet and Arrow files batch by batch, with the schema they have themselves.
 """
@@ -31,7 +32,9 @@ Name = Literal["csv", "parquet", "arrow", "jsonl"]
 
 @dataclass(frozen=True)
 class Format:
-    """A file format: its name and, for separated text, what separates cells and whether it is compressed."""
+    """A file format: its name and, for separated text, what separates cells and whether it is
+    compressed.
+    """
 
     name: Name
     delimiter: str = ","
@@ -58,7 +61,9 @@ def format_of(path: AnyPlace) -> Format:
     for suffix, form in FORMATS.items():
         if name.endswith(suffix):
             return form
-    raise LowtideError(f"cannot tell the format of {path}; its name must end in one of {', '.join(FORMATS)}")
+    raise LowtideError(
+        f"cannot tell the format of {path}; its name must end in one of {', '.join(FORMATS)}"
+    )
 
 
 def existing(path: AnyPlace) -> Place:
@@ -77,7 +82,9 @@ def existing(path: AnyPlace) -> Place:
         raise LowtideError(f"there is no file {place}{_nearby(place)}") from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "not a path"
-        raise LowtideError(f"cannot read {place}: {reason}; check the path and who may read the file") from error
+        raise LowtideError(
+            f"cannot read {place}: {reason}; check the path and who may read the file"
+        ) from error
     if not first:
         raise LowtideError(f"{place} is an empty file; give one with a header and rows")
     return place
@@ -87,7 +94,9 @@ def find_column(name: str, columns: Iterable[str]) -> str:
     """Return `name` when it is one of `columns`, or say which one was probably meant."""
     known = list(columns)
     if not isinstance(name, str):
-        raise LowtideError("several columns are named where one is asked for; several secrets are for tables only")
+        raise LowtideError(
+            "several columns are named where one is asked for; several secrets are for tables only"
+        )
     if name in known:
         return name
     folded = {column.casefold().strip(): column for column in known}
@@ -118,14 +127,19 @@ TYPES: dict[str, pa.DataType] = {
     "boolean": pa.bool_(),
     "date": pa.date32(),
 }
+DELIMITERS = (";", "\t", "|")
+"""What may stand between the cells of a `.csv` file in place of a comma."""
 _SPELLING = b"lowtide:spelling"
+_DELIMITER = b"lowtide:delimiter"
 
 
 def is_text(kind: pa.DataType) -> bool:
     """Whether a column of this type holds text, whole or as dictionary codes."""
     if pa.types.is_dictionary(kind):
         return is_text(kind.value_type)
-    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+    return (
+        pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+    )
 
 
 def is_moment(kind: pa.DataType) -> bool:
@@ -143,7 +157,9 @@ def type_word(kind: pa.DataType) -> str:
         return "integer"
     if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         return "number"
-    return "boolean" if pa.types.is_boolean(kind) else "date" if is_moment(kind) else str(kind)
+    if pa.types.is_boolean(kind):
+        return "boolean"
+    return "date" if is_moment(kind) else str(kind)
 
 
 def check_schema(schema: pa.Schema, where: str) -> pa.Schema:
@@ -155,7 +171,9 @@ def check_schema(schema: pa.Schema, where: str) -> pa.Schema:
 
 
 def is_judged(kind: pa.DataType) -> bool:
-    """Whether columns of this type can be judged: numbers, text, booleans and dates; others are blank in a release."""
+    """Whether columns of this type can be judged: numbers, text, booleans and dates; others are
+    blank in a release.
+    """
     return type_word(kind) in TYPES or pa.types.is_null(kind)
 
 
@@ -169,10 +187,14 @@ def check_types(types: Mapping[str, str] | None, schema: pa.Schema) -> dict[str,
 
 
 def with_types(schema: pa.Schema, types: Mapping[str, str]) -> pa.Schema:
-    """A schema with some types replaced; a column that has such a type already keeps its own precision and unit."""
+    """A schema with some types replaced; a column that has such a type already keeps its own
+    precision and unit.
+    """
     for name, word in types.items():
         index = schema.get_field_index(name)
-        if type_word(schema.field(index).type) != word or pa.types.is_dictionary(schema.field(index).type):
+        if type_word(schema.field(index).type) != word or pa.types.is_dictionary(
+            schema.field(index).type
+        ):
             schema = schema.set(index, pa.field(name, TYPES[word]))
     return schema
 
@@ -186,6 +208,27 @@ def spelling(field: pa.Field) -> str | None:
 def with_spelling(field: pa.Field, how: str | None) -> pa.Field:
     """The field with a note of how its values were written, for the writer."""
     return field if how is None else field.with_metadata({_SPELLING: how.encode()})
+
+
+def delimiter_note(schema: pa.Schema) -> dict[bytes, bytes]:
+    """What a schema says of the sign between the cells of its file, as metadata; nothing of a
+    comma.
+    """
+    return {name: value for name, value in (schema.metadata or {}).items() if name == _DELIMITER}
+
+
+def with_delimiter_note(schema: pa.Schema, delimiter: str) -> pa.Schema:
+    """A schema with a note, for the writer, of what stood between cells."""
+    return (
+        schema
+        if delimiter not in DELIMITERS
+        else schema.with_metadata({_DELIMITER: delimiter.encode()})
+    )
+
+
+def noted_delimiter(schema: pa.Schema) -> str:
+    """What is to stand between the cells of a `.csv` file of this schema."""
+    return delimiter_note(schema).get(_DELIMITER, b",").decode()
 
 
 def fit(table: pa.Table, schema: pa.Schema, where: str) -> pa.Table:
@@ -210,14 +253,53 @@ def _cast(column: pa.ChunkedArray, field: pa.Field, where: str) -> pa.ChunkedArr
     try:
         if pa.types.is_dictionary(column.type) and not pa.types.is_dictionary(field.type):
             column = pc.cast(column, column.type.value_type)
-        if pa.types.is_time(field.type) and is_text(column.type):  # which Arrow reads only behind a date
-            column = pc.cast(pc.binary_join_element_wise("1970-01-01", column, " "), pa.timestamp(field.type.unit))
+        if pa.types.is_time(field.type) and is_text(
+            column.type
+        ):  # which Arrow reads only behind a date
+            column = pc.cast(
+                pc.binary_join_element_wise("1970-01-01", column, " "),
+                pa.timestamp(field.type.unit),
+            )
         return pc.cast(column, field.type)
     except pa.ArrowException:
         pass
     raise LowtideError(
-        f"column {field.name!r} of {where} does not fit the type {type_word(field.type)} ({field.type}) in some rows; "
-        "correct them, or read the column as another type"
+        f"column {field.name!r} of {where} does not fit the type {type_word(field.type)}"
+        f" ({field.type}) in some rows; correct them, or read the column as another type"
+    )
+
+
+def in_memory(x: Any) -> Any:
+    """A table in memory as a data frame; anything else, such as a path, an array or texts, as it
+    is.
+
+    A lazy frame of polars is collected, and stays one of polars. A dict of columns, a list of dicts
+    (whose keys are the columns) and whatever exports an Arrow stream (`__arrow_c_stream__`), as a
+    relation of DuckDB does, become an Arrow table.
+    """
+    if is_frame(x) or nw.dependencies.is_into_series(x):
+        return x
+    if nw.dependencies.is_polars_lazyframe(x):
+        return x.collect()
+    columns = x
+    if isinstance(x, list) and x and all(isinstance(row, Mapping) for row in x):
+        columns = {
+            name: [row.get(name) for row in x]
+            for name in dict.fromkeys(name for row in x for name in row)
+        }
+    if not (isinstance(columns, Mapping) or hasattr(x, "__arrow_c_stream__")):
+        return x
+    if isinstance(columns, Mapping) and not all(isinstance(name, str) for name in columns):
+        raise LowtideError(
+            "the columns of the table must have names that are text; rename those that are not"
+        )
+    try:
+        return pa.table(columns)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        pass  # the message of Arrow may quote a value
+    raise LowtideError(
+        "these columns are no table: each must have as many values as the others, all numbers,"
+        " texts, booleans or dates; correct them"
     )
 
 
@@ -229,13 +311,16 @@ def is_frame(x: Any) -> bool:
 def as_arrow(frame: Any) -> pa.Table:
     """A data frame of any library as an Arrow table, without its index."""
     if not isinstance(frame, pa.Table) and not all(isinstance(name, str) for name in frame.columns):
-        raise LowtideError("the columns of the table must have names that are text; rename those that are not")
+        raise LowtideError(
+            "the columns of the table must have names that are text; rename those that are not"
+        )
     try:
         table = frame
         if not isinstance(frame, pa.Table):
             table = nw.maybe_reset_index(nw.from_native(frame, eager_only=True)).to_arrow()
     except Exception as error:  # of the library of the frame, or of Arrow
-        names, said = list(frame.columns), str(error)
+        names = list(frame.columns)
+        said = str(error)
     else:
         _check_names(table.column_names, "the table")
         return check_moments(plain_table(table, "the table"), "the table")
@@ -243,15 +328,17 @@ def as_arrow(frame: Any) -> pa.Table:
     quoted = [name for name in names if f"column {name} " in said]
     which = f"column {quoted[0]!r} of the table" if quoted else "a column of the table"
     raise LowtideError(  # outside, so that the message, which may quote a value, is not part of it
-        f"{which} holds values of several types, or of one that tables cannot store; convert it to numbers, text, "
-        "booleans or dates, or drop it"
+        f"{which} holds values of several types, or of one that tables cannot store; convert it to"
+        " numbers, text, booleans or dates, or drop it"
     )
 
 
 def _check_names(names: Iterable[str], where: str) -> None:
     twice = [name for name, times in Counter(names).items() if times > 1]
     if twice:
-        raise LowtideError(f"{where} has more than one column {', '.join(map(repr, twice))}; rename or drop one")
+        raise LowtideError(
+            f"{where} has more than one column {', '.join(map(repr, twice))}; rename or drop one"
+        )
 
 
 _READ_AHEAD = 1 << 17  # bytes read ahead per column, instead of whole row groups
@@ -262,12 +349,11 @@ _MAGIC = b"ARROW1"
 def open_parquet(path: Place) -> pq.ParquetFile:
     """A Parquet file that is read in memory that does not grow with it.
 
-    Arrow's own way of reading ahead, `pre_buffer`, keeps all bytes that it has read until the file is closed. At a URL
-    a column of a row group is one request.
+    Arrow's own way of reading ahead, `pre_buffer`, keeps all bytes that it has read until the file
+    is closed. At a URL a column of a row group is one request.
     """
-    ranges = path.by_ranges() if isinstance(path, RemotePath) else None
-    if ranges is not None:
-        return pq.ParquetFile(ranges, pre_buffer=False)
+    if isinstance(path, RemotePath) and path.has_ranges:
+        return pq.ParquetFile(path.open(ahead=0), pre_buffer=False)
     return pq.ParquetFile(local(path), buffer_size=_READ_AHEAD, pre_buffer=False)
 
 
@@ -294,8 +380,11 @@ def read_columnar(path: Place, name: Name, *, rows: int) -> Iterator[pa.Table]:
     with readable(path, name):
         if name == "parquet":
             with open_parquet(path) as file:
-                # By one thread: several take more of the processor and of the memory, and are hardly faster.
-                yield from plain_tables(file.iter_batches(min(rows, DECODED), use_threads=False), path)
+                # By one thread: several take more of the processor and of the memory, and are
+                # hardly faster.
+                yield from plain_tables(
+                    file.iter_batches(min(rows, DECODED), use_threads=False), path
+                )
         else:
             with _open_arrow(path) as reader:
                 yield from plain_tables(_batches(reader), path)
@@ -344,6 +433,6 @@ def readable(path: Place, name: Name) -> Iterator[None]:
     else:
         return
     raise LowtideError(
-        f"cannot read {path}: it is damaged, cut short or not {name.capitalize()}; copy or write it again, or correct "
-        "its suffix"
+        f"cannot read {path}: it is damaged, cut short or not {name.capitalize()}; copy or write it"
+        " again, or correct its suffix"
     ) from None

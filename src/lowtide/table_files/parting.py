@@ -1,4 +1,6 @@
-"""Table files that are released in parts: what every worker must know of them, and how they are cut."""
+"""Table files that are released in parts: what every worker must know of them, and how they are
+cut.
+"""
 
 from __future__ import annotations
 
@@ -45,8 +47,12 @@ class PartedFiles:
         }
 
     def parts(self, rows: int, work: Path, done: frozenset[int]) -> Iterator[dict[str, Any]]:
-        """Rows of Parquet files, other files one by one, and batches of a single other file; see `PartedJob.parts`."""
-        return reading.parts_of(self.source, like=self.schema, rows=rows, work=work, done=done, encoding=self.encoding)
+        """Rows of Parquet files, other files one by one, and batches of a single other file; see
+        `PartedJob.parts`.
+        """
+        return reading.parts_of(
+            self.source, like=self.schema, rows=rows, work=work, done=done, encoding=self.encoding
+        )
 
 
 @dataclass(frozen=True)
@@ -84,4 +90,6 @@ def only_file(folder: Path) -> Path:
 
 def _suffix_of(path: Place) -> str:
     name = path.name.lower()
-    return next(suffix for suffix in sorted(formats.FORMATS, key=len, reverse=True) if name.endswith(suffix))
+    return next(
+        suffix for suffix in sorted(formats.FORMATS, key=len, reverse=True) if name.endswith(suffix)
+    )

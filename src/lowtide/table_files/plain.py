@@ -1,7 +1,7 @@
 """Tables that every later step can compute with.
 
-Types that Arrow itself only half supports are read as their nearest kin, and values that no step could show are
-refused here, where the name of their column is known.
+Types that Arrow itself only half supports are read as their nearest kin, and values that no step
+could show are refused here, where the name of their column is known.
 """
 
 import datetime as dt
@@ -17,7 +17,9 @@ _PER_DAY = {"day": 1, "s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns":
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:
-    """The type that a column is read as: its own, or the nearest one that Arrow filters, sorts and counts."""
+    """The type that a column is read as: its own, or the nearest one that Arrow filters, sorts and
+    counts.
+    """
     if pa.types.is_dictionary(kind):
         return pa.dictionary(kind.index_type, plain_type(kind.value_type), kind.ordered)
     if pa.types.is_run_end_encoded(kind):
@@ -27,7 +29,9 @@ def plain_type(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_binary_view(kind):
         return pa.large_binary()
     if pa.types.is_decimal(kind) and kind.bit_width != 128:
-        return pa.decimal128(kind.precision, kind.scale) if kind.precision <= _DIGITS else pa.float64()
+        return (
+            pa.decimal128(kind.precision, kind.scale) if kind.precision <= _DIGITS else pa.float64()
+        )
     return kind
 
 
@@ -44,7 +48,8 @@ def plain_table(table: pa.Table, where: str) -> pa.Table:
         where: what the table is called in an error.
     """
     try:
-        # Arrow takes the word of whoever wrote a file that texts are UTF-8 and that codes and offsets lie inside.
+        # Arrow takes the word of whoever wrote a file that texts are UTF-8 and that codes and
+        # offsets lie inside.
         table.validate(full=True)
     except (pa.ArrowException, UnicodeError):
         valid = False
@@ -54,7 +59,11 @@ def plain_table(table: pa.Table, where: str) -> pa.Table:
         raise LowtideError(f"{where} holds text that is not UTF-8, or is damaged; write it again")
     schema = plain_schema(table.schema)
     columns = [
-        column if column.type == field.type else pa.chunked_array([_plain(c) for c in column.chunks], field.type)
+        (
+            column
+            if column.type == field.type
+            else pa.chunked_array([_plain(c) for c in column.chunks], field.type)
+        )
         for column, field in zip(table.itercolumns(), schema, strict=True)
     ]
     return pa.Table.from_arrays(columns, schema=schema)
@@ -65,11 +74,15 @@ def _plain(array: pa.Array) -> pa.Array:
         array = pc.run_end_decode(array)
     if not pa.types.is_dictionary(array.type):
         return pc.cast(array, plain_type(array.type))
-    return pa.DictionaryArray.from_arrays(array.indices, _plain(array.dictionary), ordered=array.type.ordered)
+    return pa.DictionaryArray.from_arrays(
+        array.indices, _plain(array.dictionary), ordered=array.type.ordered
+    )
 
 
 def check_moments(table: pa.Table, where: str) -> pa.Table:
-    """Return a table after refusing dates that Python, and so every report, cannot hold; arguments as above."""
+    """Return a table after refusing dates that Python, and so every report, cannot hold; arguments
+    as above.
+    """
     for field, column in zip(table.schema, table.itercolumns(), strict=True):
         kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
         if not (pa.types.is_date(kind) or pa.types.is_timestamp(kind)):
@@ -77,13 +90,13 @@ def check_moments(table: pa.Table, where: str) -> pa.Table:
         zone = getattr(kind, "tz", None)
         if zone is not None and not _is_zone(zone):
             raise LowtideError(
-                f"column {field.name!r} of {where} has the time zone {zone!r}, which is not known here; give it one "
-                "such as 'UTC' or 'Europe/Paris'"
+                f"column {field.name!r} of {where} has the time zone {zone!r}, which is not known"
+                " here; give it one such as 'UTC' or 'Europe/Paris'"
             )
         if not _in_range(pc.cast(column, kind), kind, spare=0 if zone is None else 1):
             raise LowtideError(
-                f"column {field.name!r} of {where} holds dates outside the years 1 to 9999; correct them, or read it "
-                f"as text (--type {field.name}=text)"
+                f"column {field.name!r} of {where} holds dates outside the years 1 to 9999; correct"
+                f" them, or read it as text (--type {field.name}=text)"
             )
     return table
 
@@ -98,12 +111,20 @@ def _is_zone(name: str) -> bool:
 
 def _in_range(column: pa.ChunkedArray, kind: pa.DataType, *, spare: int) -> bool:
     """Whether dates fit into Python's; `spare` days are left at the ends, for time zones."""
-    unit = "day" if pa.types.is_date32(kind) else "ms" if pa.types.is_date64(kind) else kind.unit
+    if pa.types.is_date32(kind):
+        unit = "day"
+    elif pa.types.is_date64(kind):
+        unit = "ms"
+    else:
+        unit = kind.unit
     ends = pc.min_max(pc.cast(column, pa.int32() if unit == "day" else pa.int64())).as_py()
     if ends["min"] is None:
         return True
     first, last = ((day - _EPOCH).days for day in (dt.date.min, dt.date.max))
-    return bool((first + spare) * _PER_DAY[unit] <= ends["min"] and ends["max"] < (last + 1 - spare) * _PER_DAY[unit])
+    return bool(
+        (first + spare) * _PER_DAY[unit] <= ends["min"]
+        and ends["max"] < (last + 1 - spare) * _PER_DAY[unit]
+    )
 
 
 def decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:

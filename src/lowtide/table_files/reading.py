@@ -16,18 +16,32 @@ import pyarrow.compute as pc
 import pyarrow.json as pajson
 
 from lowtide.checks import LowtideError, count
-from lowtide.places import AnyPlace, Place, local, place_told, told
+from lowtide.nesting import MOST_LEVELS, nested_beyond
+from lowtide.places import AnyPlace, Place, from_plain, local, to_plain
 from lowtide.table_files import formats, several
 from lowtide.table_files.plain import check_moments
-from lowtide.table_files.separated import infer_separated, read_separated, separated_names
+from lowtide.table_files.separated import (
+    infer_separated,
+    read_separated,
+    separated_names,
+    with_delimiter,
+)
 
 _BLOCK = 1 << 20  # bytes
 _ROW = re.compile(r"in row (\d+)")
 _CHANGED = re.compile(r"Column\(/(.+)\) changed from (\w+) to (\w+)")
 _TWICE = re.compile(r"Column\(/(.+)\) was specified twice")
 _DAY = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
-_MOMENT = rf"^{_DAY}(?P<letter>[T ])[0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}}(?P<fraction>(?:\.[0-9]{{1,9}})?)(?P<zone>Z?)$"
-_UNITS = ((0, "s"), (4, "ms"), (7, "us"), (10, "ns"))  # by the length of the fraction with its point
+_MOMENT = (
+    rf"^{_DAY}(?P<letter>[T"
+    r" ])[0-9]{2}:[0-9]{2}:[0-9]{2}(?P<fraction>(?:\.[0-9]{1,9})?)(?P<zone>Z?)$"
+)
+_UNITS = (
+    (0, "s"),
+    (4, "ms"),
+    (7, "us"),
+    (10, "ns"),
+)  # by the length of the fraction with its point
 
 
 def infer_lines(path: Place, *, types: Mapping[str, str] | None = None) -> pa.Schema:
@@ -48,9 +62,16 @@ def infer_lines(path: Place, *, types: Mapping[str, str] | None = None) -> pa.Sc
                 moments.setdefault(item.name, _Moments()).add(table.column(item.name))
     if not rows:
         raise LowtideError(f"{path} has no rows; give at least one line")
-    fields = [pa.field(name, pa.string() if pa.types.is_null(kind) else kind) for name, kind in known.items()]
-    schema = pa.schema([moments[item.name].settle(item) if item.name in moments else item for item in fields])
-    return formats.with_types(formats.check_schema(schema, str(path)), formats.check_types(types, schema))
+    fields = [
+        pa.field(name, pa.string() if pa.types.is_null(kind) else kind)
+        for name, kind in known.items()
+    ]
+    schema = pa.schema(
+        [moments[item.name].settle(item) if item.name in moments else item for item in fields]
+    )
+    return formats.with_types(
+        formats.check_schema(schema, str(path)), formats.check_types(types, schema)
+    )
 
 
 def read_lines(path: Place, *, schema: pa.Schema) -> Iterator[pa.Table]:
@@ -67,7 +88,9 @@ def read_lines(path: Place, *, schema: pa.Schema) -> Iterator[pa.Table]:
 
 
 def _tables(path: Place) -> Iterator[tuple[pa.Table, str]]:
-    """The blocks of a file with the types they have by themselves, text as text, and where they stand."""
+    """The blocks of a file with the types they have by themselves, text as text, and where they
+    stand.
+    """
     texts: set[str] = set()
     for start, block in _raw_blocks(path):
         if not block.strip():
@@ -85,7 +108,8 @@ def _tables(path: Place) -> Iterator[tuple[pa.Table, str]]:
 
 def _raw_blocks(path: Place) -> Iterator[tuple[int, bytes]]:
     """Whole lines of about a megabyte, and the number of the first."""
-    start, rest = 1, b""
+    start = 1
+    rest = b""
     with local(path).open("rb") as file:
         while chunk := file.read(_BLOCK):
             head, newline, tail = (rest + chunk).rpartition(b"\n")
@@ -109,6 +133,13 @@ def _decoded(block: bytes, path: Place, start: int) -> bytes:
 
 
 def _parse(block: bytes, texts: set[str], path: Place, start: int) -> pa.Table:
+    deep = nested_beyond(block)
+    if deep is not None:
+        line = start + block.count(b"\n", 0, deep)
+        raise LowtideError(
+            f"{path} has more than {MOST_LEVELS} levels of brackets in line {line}; write one flat"
+            " JSON object per line"
+        )
     explicit = pa.schema([pa.field(name, pa.string()) for name in sorted(texts)])
     try:
         return pajson.read_json(
@@ -122,15 +153,21 @@ def _parse(block: bytes, texts: set[str], path: Place, start: int) -> pa.Table:
 
 
 def _explain(message: str, block: bytes, path: Place, start: int) -> LowtideError:
-    row, changed, twice = _ROW.search(message), _CHANGED.search(message), _TWICE.search(message)
+    row = _ROW.search(message)
+    changed = _CHANGED.search(message)
+    twice = _TWICE.search(message)
     lines = [number for number, line in enumerate(block.split(b"\n"), start) if line.strip()]
-    line = f"line {lines[min(int(row[1]), len(lines) - 1)]}" if row else f"one of the lines from {start}"
+    line = (
+        f"line {lines[min(int(row[1]), len(lines) - 1)]}"
+        if row
+        else f"one of the lines from {start}"
+    )
     if twice:
         return LowtideError(f"{path} has the key {twice[1]!r} twice in {line}; rename or drop one")
     if changed:
         return LowtideError(
-            f"column {changed[1]!r} of {path} changes from {changed[2]} to {changed[3]} in {line}; write it the same "
-            "way in every line"
+            f"column {changed[1]!r} of {path} changes from {changed[2]} to {changed[3]} in {line};"
+            " write it the same way in every line"
         )
     return LowtideError(f"{path} is broken in {line}; write one flat JSON object per line")
 
@@ -142,9 +179,11 @@ def _merge(kind: pa.DataType, item: pa.Field, where: str) -> pa.DataType:
         return next(iter(kinds), pa.null())
     if kinds == {pa.int64(), pa.float64()}:
         return pa.float64()
-    before, after = formats.type_word(kind), formats.type_word(item.type)
+    before = formats.type_word(kind)
+    after = formats.type_word(item.type)
     raise LowtideError(
-        f"column {item.name!r} changes from {before} to {after} in {where}; write it the same way in every line"
+        f"column {item.name!r} changes from {before} to {after} in {where}; write it the same way"
+        " in every line"
     )
 
 
@@ -168,12 +207,18 @@ class _Moments:
         parts = pc.extract_regex(column, _MOMENT)
         self.moments &= not parts.null_count
         if self.moments:
-            letters, zones = (set(pc.unique(pc.struct_field(parts, name)).to_pylist()) for name in ("letter", "zone"))
+            letters, zones = (
+                set(pc.unique(pc.struct_field(parts, name)).to_pylist())
+                for name in ("letter", "zone")
+            )
             letters |= {self.letter} if self.any else set()
             zones |= {self.zone} if self.any else set()
             self.moments = len(letters) == len(zones) == 1
-            self.letter, self.zone = letters.pop(), zones.pop()
-            self.fraction = max(self.fraction, pc.max(pc.utf8_length(pc.struct_field(parts, "fraction"))).as_py())
+            self.letter = letters.pop()
+            self.zone = zones.pop()
+            self.fraction = max(
+                self.fraction, pc.max(pc.utf8_length(pc.struct_field(parts, "fraction"))).as_py()
+            )
             self.moments = self.moments and _fits(column, self._type())
         self.any = True
 
@@ -201,44 +246,59 @@ def _fits(column: pa.ChunkedArray, kind: pa.DataType) -> bool:
 BATCH_ROWS = formats.DECODED
 
 
-def read(path: AnyPlace, *, types: Mapping[str, str] | None = None, encoding: str = "utf-8") -> pa.Table:
+def read(
+    path: AnyPlace, *, types: Mapping[str, str] | None = None, encoding: str = "utf-8"
+) -> pa.Table:
     """Read a whole file.
 
-    Parquet and Arrow files keep their own types. In separated text an empty cell is missing, in text columns as
-    elsewhere; in columns of numbers, booleans and dates so are the usual words for it (NA, nan, null …). Whole numbers
-    with leading zeros are text.
+    Parquet and Arrow files keep their own types. In separated text an empty cell is missing, in
+    text columns as elsewhere; in columns of numbers, booleans and dates so are the usual words for
+    it (NA, nan, null …). Whole numbers with leading zeros are text.
 
     Args:
-        path: a file whose suffix tells the format: CSV, TSV, Parquet, Arrow, Feather or JSON lines; or a folder or a
-            pattern of such files, which have the same columns.
-        types: the type of some columns by name, instead of what the file suggests: `number`, `integer`, `text`,
-            `boolean` or `date`.
+        path: a file whose suffix tells the format: CSV, TSV, Parquet, Arrow, Feather or JSON lines;
+            or a folder or a pattern of such files, which have the same columns.
+        types: the type of some columns by name, instead of what the file suggests: `number`,
+            `integer`, `text`, `boolean` or `date`.
         encoding: of separated text.
     """
     schema = schema_of(path, types=types, encoding=encoding)
     found = [(place, _found(place, encoding)[1]) for place in several.files_of(path)]
     blocks = (
-        block for place, form in found for block in _filled(_blocks(place, form, schema, encoding, BATCH_ROWS), place)
+        block
+        for place, form in found
+        for block in _filled(_blocks(place, form, schema, encoding, BATCH_ROWS), place)
     )
     return pa.concat_tables(blocks).unify_dictionaries()
 
 
 def batches(
-    path: AnyPlace, *, like: pa.Schema | None = None, rows: int = BATCH_ROWS, encoding: str = "utf-8"
+    path: AnyPlace,
+    *,
+    like: pa.Schema | None = None,
+    rows: int = BATCH_ROWS,
+    encoding: str = "utf-8",
 ) -> Iterator[pa.Table]:
-    """Read a file in tables of `rows` rows, the last one shorter, in memory that does not grow with the file.
+    """Read a file in tables of `rows` rows, the last one shorter, in memory that does not grow with
+    the file.
 
     Args:
         path: as for `read`.
-        like: the columns and types wanted, such as the schema of the table a plan was made from; columns that it does
-            not name are left out. By default what `read` would find, which takes text files two more passes.
+        like: the columns and types wanted, such as the schema of the table a plan was made from;
+            columns that it does not name are left out. By default what `read` would find, which
+            takes text files two more passes.
         rows: the most rows of a table.
         encoding: of separated text.
     """
     count("rows", rows, 1)
     found = [_found(one, encoding) for one in several.files_of(path)]
-    schema = schema_of(path, encoding=encoding) if like is None else formats.check_schema(like, "like")
-    parts = (_rechunk(_filled(_blocks(one, form, schema, encoding, rows), one), rows) for one, form in found)
+    schema = (
+        schema_of(path, encoding=encoding) if like is None else formats.check_schema(like, "like")
+    )
+    parts = (
+        _rechunk(_filled(_blocks(one, form, schema, encoding, rows), one), rows)
+        for one, form in found
+    )
     return chain.from_iterable(parts)
 
 
@@ -255,7 +315,7 @@ def part_batches(
     """
     if "laid_out" in part:
         return several.read_laid_out(Path(part["laid_out"]))
-    place = place_told(part["file"])
+    place = from_plain(part["file"])
     if "stop" not in part:
         return batches(place, like=like, rows=rows, encoding=encoding)
     tables = several.read_rows(place, part["start"], part["stop"], rows=rows)
@@ -263,9 +323,16 @@ def part_batches(
 
 
 def parts_of(
-    path: AnyPlace, *, like: pa.Schema, rows: int, work: Path, done: frozenset[int], encoding: str = "utf-8"
+    path: AnyPlace,
+    *,
+    like: pa.Schema,
+    rows: int,
+    work: Path,
+    done: frozenset[int],
+    encoding: str = "utf-8",
 ) -> Iterator[dict[str, Any]]:
-    """Cut tables into parts: some rows of a Parquet file, one of several other files, or what is laid out for others.
+    """Cut tables into parts: some rows of a Parquet file, one of several other files, or what is
+    laid out for others.
 
     Args:
         path: as for `read`.
@@ -275,16 +342,20 @@ def parts_of(
         done: parts that nobody asks for.
         encoding: of separated text.
     """
-    files, step = several.files_of(path), rows if rows < BATCH_ROWS else -(-rows // BATCH_ROWS) * BATCH_ROWS
+    files = several.files_of(path)
+    step = rows if rows < BATCH_ROWS else -(-rows // BATCH_ROWS) * BATCH_ROWS
     if several.is_laid_out(files):
         yield from several.lay_out(
-            batches(path, like=like, rows=min(step, BATCH_ROWS), encoding=encoding), step, work, done
+            batches(path, like=like, rows=min(step, BATCH_ROWS), encoding=encoding),
+            step,
+            work,
+            done,
         )
         return
     cuts = ((one, cut) for one in files for cut in _cuts(one, step))
     for number, (one, cut) in enumerate(cuts):
         which = f", rows {cut['start']:,} to {cut['stop']:,}" if cut else ""
-        part = {"number": number, "file": told(one), "name": f"{one.name}{which}", **cut}
+        part = {"number": number, "file": to_plain(one), "name": f"{one.name}{which}", **cut}
         yield {**part, "identity": several.identity((one,))}
 
 
@@ -296,7 +367,9 @@ def _cuts(path: Place, step: int) -> list[dict[str, int]]:
     return [{"start": start, "stop": min(start + step, total)} for start in range(0, total, step)]
 
 
-def schema_of(path: AnyPlace, *, types: Mapping[str, str] | None = None, encoding: str = "utf-8") -> pa.Schema:
+def schema_of(
+    path: AnyPlace, *, types: Mapping[str, str] | None = None, encoding: str = "utf-8"
+) -> pa.Schema:
     """The columns and types that `read` gives, in bounded memory.
 
     Args:
@@ -305,7 +378,10 @@ def schema_of(path: AnyPlace, *, types: Mapping[str, str] | None = None, encodin
         encoding: of separated text.
     """
     if several.is_several(path):
-        found = {place: schema_of(place, types=types, encoding=encoding) for place in several.files_of(path)}
+        found = {
+            place: schema_of(place, types=types, encoding=encoding)
+            for place in several.files_of(path)
+        }
         return several.same_schema(found)
     place, form = _found(path, encoding)
     if form.name == "csv":
@@ -317,11 +393,17 @@ def schema_of(path: AnyPlace, *, types: Mapping[str, str] | None = None, encodin
 
 
 def schema_like(
-    path: AnyPlace, words: Mapping[str, str], *, types: Mapping[str, str] | None = None, encoding: str = "utf-8"
+    path: AnyPlace,
+    words: Mapping[str, str],
+    *,
+    types: Mapping[str, str] | None = None,
+    encoding: str = "utf-8",
 ) -> pa.Schema:
-    """The schema of a further file of a known layout, without looking through all of it where the layout tells enough.
+    """The schema of a further file of a known layout, without looking through all of it where the
+    layout tells enough.
 
-    What was text stays text: a column of codes such as "A7" and "12" reads as numbers in a file that has no letter.
+    What was text stays text: a column of codes such as "A7" and "12" reads as numbers in a file
+    that has no letter.
 
     Args:
         path: the file.
@@ -330,17 +412,28 @@ def schema_like(
         encoding: of separated text.
     """
     if several.is_several(path):
-        found = {place: schema_like(place, words, types=types, encoding=encoding) for place in several.files_of(path)}
+        found = {
+            place: schema_like(place, words, types=types, encoding=encoding)
+            for place in several.files_of(path)
+        }
         return several.same_schema(found)
     place, form = _found(path, encoding)
     if form.name not in ("csv", "jsonl"):
         return schema_of(path, types=types, encoding=encoding)
     if form.name == "csv":
         names = separated_names(place, form, encoding)
-        known = {name: word for name, word in words.items() if name in names and word in ("number", "integer", "text")}
+        known = {
+            name: word
+            for name, word in words.items()
+            if name in names and word in ("number", "integer", "text")
+        }
         return schema_of(path, types={**known, **(types or {})}, encoding=encoding)
     schema = schema_of(path, types=types, encoding=encoding)
-    changed = [field.name for field in schema if words.get(field.name) == "text" and not formats.is_text(field.type)]
+    changed = [
+        field.name
+        for field in schema
+        if words.get(field.name) == "text" and not formats.is_text(field.type)
+    ]
     again = {name: "text" for name in changed if name not in (types or {})}
     return schema_of(path, types={**(types or {}), **again}, encoding=encoding) if again else schema
 
@@ -348,11 +441,16 @@ def schema_like(
 def _found(path: AnyPlace, encoding: str) -> tuple[Place, formats.Format]:
     form = formats.format_of(path)
     if form.name != "csv" and encoding != "utf-8":
-        raise LowtideError(f"encoding is for CSV and TSV only, got {encoding!r} for {path}; leave it out")
-    return formats.existing(path), form
+        raise LowtideError(
+            f"encoding is for CSV and TSV only, got {encoding!r} for {path}; leave it out"
+        )
+    place = formats.existing(path)
+    return place, with_delimiter(place, form, encoding) if form.name == "csv" else form
 
 
-def _blocks(path: Place, form: formats.Format, schema: pa.Schema, encoding: str, rows: int) -> Iterator[pa.Table]:
+def _blocks(
+    path: Place, form: formats.Format, schema: pa.Schema, encoding: str, rows: int
+) -> Iterator[pa.Table]:
     """The blocks of a file as they come, with the columns and types of `schema`."""
     if form.name == "csv":
         return read_separated(path, form, encoding=encoding, schema=schema)
@@ -362,7 +460,9 @@ def _blocks(path: Place, form: formats.Format, schema: pa.Schema, encoding: str,
 
 
 def _fitted(tables: Iterable[pa.Table], schema: pa.Schema, path: Place) -> Iterator[pa.Table]:
-    """Tables with the columns and types of `schema`, none of which is held once it was handed on."""
+    """Tables with the columns and types of `schema`, none of which is held once it was handed
+    on.
+    """
     return map(lambda table: formats.fit(table, schema, str(path)), tables)  # noqa: C417
 
 

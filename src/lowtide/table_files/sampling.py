@@ -1,7 +1,8 @@
-"""A uniform sample of the rows of tables, in one pass and in memory that does not grow with their number.
+"""A uniform sample of the rows of tables, in one pass and in memory that does not grow with their
+number.
 
-Every row draws a number, and those with the smallest are kept. Rows of one group share the number of the group, so that
-a group is in the sample as a whole or not at all.
+Every row draws a number, and those with the smallest are kept. Rows of one group share the number
+of the group, so that a group is in the sample as a whole or not at all.
 """
 
 from __future__ import annotations
@@ -13,13 +14,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import ArrayLike
 
 from lowtide.errors import LowtideError, note
+from lowtide.formatting import sampled_words
 from lowtide.splits import STREAMS
 from lowtide.table_files.formats import find_column
 from lowtide.types import Bools, Floats, Ints
-
-MOST_ROWS = 200_000  # of scan and plan, unless a user says otherwise: so many fit into a laptop's memory many times
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +44,8 @@ class RowSample:
 
 
 def sample_rows(tables: Iterable[pa.Table], most: int, *, group: str | None = None) -> RowSample:
-    """Choose at most `most` rows at random: the same rows for the same source, however it is cut into tables.
+    """Choose at most `most` rows at random: the same rows for the same source, however it is cut
+    into tables.
 
     Args:
         tables: all rows, in tables of one schema.
@@ -52,7 +54,8 @@ def sample_rows(tables: Iterable[pa.Table], most: int, *, group: str | None = No
     """
     rng = np.random.default_rng(STREAMS["sampled rows"])
     kept: list[tuple[pa.Table, Floats, Ints]] = []
-    rows, limit = 0, np.inf
+    rows = 0
+    limit = np.inf
     for table in tables:
         drawn = _drawn(table, group, rng)
         places = rows + np.arange(len(table))
@@ -64,7 +67,9 @@ def sample_rows(tables: Iterable[pa.Table], most: int, *, group: str | None = No
         kept, limit = _smallest(kept, most)
     whole = pa.concat_tables([part[0] for part in kept]).unify_dictionaries()
     if not len(whole):
-        raise LowtideError(f"a group has more than the {most:,} rows that are used at most; raise --rows")
+        raise LowtideError(
+            f"a group has more than the {most:,} rows that are used at most; raise --rows"
+        )
     return RowSample(whole, np.concatenate([part[2] for part in kept]), rows)
 
 
@@ -75,16 +80,27 @@ def _drawn(table: pa.Table, group: str | None, rng: np.random.Generator) -> Floa
         return drawn
     column = table[find_column(group, table.column_names)].combine_chunks()
     values = column.to_pylist()
-    numbers = {value: _number(value) for value in set(values) if value is not None and value == value}  # noqa: PLR0124
-    return np.array([numbers.get(value, own) for value, own in zip(values, drawn, strict=True)], dtype=np.float64)
+    numbers = {
+        value: _number(value)
+        for value in set(values)
+        if value is not None and value == value  # noqa: PLR0124
+    }
+    return np.array(
+        [numbers.get(value, own) for value, own in zip(values, drawn, strict=True)],
+        dtype=np.float64,
+    )
 
 
 def _number(value: Any) -> float:
-    digest = hashlib.blake2b(f"{STREAMS['sampled rows']}:{value!r}".encode("utf-8", "surrogatepass"), digest_size=7)
+    digest = hashlib.blake2b(
+        f"{STREAMS['sampled rows']}:{value!r}".encode("utf-8", "surrogatepass"), digest_size=7
+    )
     return int.from_bytes(digest.digest()) / 2**56
 
 
-def _where(table: pa.Table, drawn: Floats, places: Ints, keep: Bools) -> tuple[pa.Table, Floats, Ints]:
+def _where(
+    table: pa.Table, drawn: Floats, places: Ints, keep: Bools
+) -> tuple[pa.Table, Floats, Ints]:
     """Some rows, copied, so that the table they came from can go."""
     return table.filter(pa.array(keep)), drawn[keep], places[keep]
 
@@ -92,22 +108,34 @@ def _where(table: pa.Table, drawn: Floats, places: Ints, keep: Bools) -> tuple[p
 def _smallest(
     kept: list[tuple[pa.Table, Floats, Ints]], most: int
 ) -> tuple[list[tuple[pa.Table, Floats, Ints]], float]:
-    """At most `most` rows with the smallest numbers, and the number from which on rows are left out."""
+    """At most `most` rows with the smallest numbers, and the number from which on rows are left
+    out.
+    """
     tables, drawn, places = zip(*kept, strict=True)
     numbers = np.concatenate(drawn)
     limit = float(np.partition(numbers, most)[most])
-    return [_where(pa.concat_tables(tables), numbers, np.concatenate(places), numbers < limit)], limit
+    return [
+        _where(pa.concat_tables(tables), numbers, np.concatenate(places), numbers < limit)
+    ], limit
 
 
-def sampled_words(used: int, rows: int, noun: str) -> str:
-    """How many samples were used, for notes and cards."""
-    return f"{used:,} of {rows:,} {noun}, chosen at random"
+def sample_places(rows: int, most: int, groups: ArrayLike | None = None) -> Ints:
+    """The places that `sample_rows` chooses in a source of so many rows, sorted.
+
+    Args:
+        rows: of the source.
+        most: how many to keep.
+        groups: (rows,) plain values; equal ones stay together.
+    """
+    columns: dict[str, Any] = {"row": np.arange(rows)}
+    if groups is not None:
+        columns["group"] = pa.array(groups)
+    return sample_rows([pa.table(columns)], most, group=None if groups is None else "group").places
 
 
-def note_sample(sample: RowSample, name: str, noun: str, asked: int | None) -> None:
+def note_sample(used: int, rows: int, name: str, noun: str, asked: int | None) -> None:
     """Tell a person which rows stand for all, or that there are fewer than asked for."""
-    if sample.is_part:
-        used = sampled_words(len(sample.table), sample.rows, noun)
-        note(f"{name} is judged by {used}; --rows says how many")
-    elif asked is not None and sample.rows < asked:
-        note(f"{name} has {sample.rows:,} {noun}, fewer than --rows {asked:,}: all of them are used")
+    if used < rows:
+        note(f"{name} is judged by {sampled_words(used, rows, noun)}; --rows says how many")
+    elif asked is not None and rows < asked:
+        note(f"{name} has {rows:,} {noun}, fewer than --rows {asked:,}: all of them are used")

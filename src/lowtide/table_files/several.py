@@ -1,6 +1,8 @@
-"""Tables in several files: those of a folder, or those that a pattern such as `visits/*.parquet` matches.
+"""Tables in several files: those of a folder, or those that a pattern such as `visits/*.parquet`
+matches.
 
-Their rows follow each other in the order of their names. A part of them is a file, or some rows of a Parquet file.
+Their rows follow each other in the order of their names. A part of them is a file, or some rows of
+a Parquet file.
 """
 
 from __future__ import annotations
@@ -35,17 +37,22 @@ def is_several(path: AnyPlace) -> bool:
 
 
 def holds_tables(path: AnyPlace) -> bool:
-    """Whether a path names several files that are tables and nothing else; a folder with folders in it does not."""
+    """Whether a path names several files that are tables and nothing else; a folder with folders in
+    it does not.
+    """
     place = as_place(path)
     try:
-        flat = not place.is_dir() or not any(entry.is_dir() for entry in place.iterdir() if entry.name[0] != ".")
+        flat = not place.is_dir() or not any(
+            entry.is_dir() for entry in place.iterdir() if entry.name[0] != "."
+        )
         return flat and is_several(path) and bool(files_of(path))
     except (LowtideError, OSError):
         return False
 
 
 def files_of(path: AnyPlace) -> tuple[Place, ...]:
-    """The table files that a path names, in the order of their names; hidden files and manifests are passed over.
+    """The table files that a path names, in the order of their names; hidden files and manifests
+    are passed over.
 
     Args:
         path: a file, a folder, or a pattern.
@@ -62,8 +69,8 @@ def files_of(path: AnyPlace) -> tuple[Place, ...]:
     other = next((one for one in files if forms[one] != forms[files[0]]), None)
     if other is not None:
         raise LowtideError(
-            f"{files[0].name} is {forms[files[0]]} and {other.name} is {forms[other]}; the files of {place} must have "
-            "one format: name them by a pattern such as '*.parquet'"
+            f"{files[0].name} is {forms[files[0]]} and {other.name} is {forms[other]}; the files of"
+            f" {place} must have one format: name them by a pattern such as '*.parquet'"
         )
     return tuple(files)
 
@@ -71,14 +78,19 @@ def files_of(path: AnyPlace) -> tuple[Place, ...]:
 def _found(place: Place) -> Sequence[Place]:
     """The files of a folder, or those that match a pattern."""
     if isinstance(place, RemotePath):
-        return [one for one in place.iterdir() if not one.is_dir()] if place.is_dir() else place.matches
+        return (
+            [one for one in place.iterdir() if not one.is_dir()]
+            if place.is_dir()
+            else place.matches
+        )
     if place.is_dir():
         return [entry for entry in place.iterdir() if entry.is_file()]
     return [one for one in map(Path, glob.glob(os.fspath(place), recursive=True)) if one.is_file()]  # noqa: PTH207
 
 
 def same_schema(found: Mapping[Place, pa.Schema]) -> pa.Schema:
-    """The schema of several files: the same columns in each; whole numbers in some and others in others are numbers.
+    """The schema of several files: the same columns in each; whole numbers in some and others in
+    others are numbers.
 
     Args:
         found: the schema of each file.
@@ -90,10 +102,12 @@ def same_schema(found: Mapping[Place, pa.Schema]) -> pa.Schema:
         missing = [field.name for field in fields if field.name not in names]
         extra = [name for name in names if name not in found[first].names]
         if missing or extra:
-            parts = [f"lacks {', '.join(missing)}"] * bool(missing) + [f"has {', '.join(extra)} more"] * bool(extra)
+            parts = [f"lacks {', '.join(missing)}"] * bool(missing) + [
+                f"has {', '.join(extra)} more"
+            ] * bool(extra)
             raise LowtideError(
-                f"{path} {' and '.join(parts)} than {first.name}: the files of a table must have the same columns; "
-                "leave that file out, or correct it"
+                f"{path} {' and '.join(parts)} than {first.name}: the files of a table must have"
+                " the same columns; leave that file out, or correct it"
             )
         fields = [_common(field, found[path].field(field.name), first, path) for field in fields]
     return pa.schema(fields)
@@ -109,10 +123,11 @@ def _common(known: pa.Field, own: pa.Field, first: Place, path: Place) -> pa.Fie
         return pa.field(known.name, pa.float64())
     if len(words) == 1:  # the same kind of value in another width
         return pa.field(known.name, formats.TYPES.get(words.pop(), known.type))
-    before, here = formats.type_word(known.type), formats.type_word(own.type)
+    before = formats.type_word(known.type)
+    here = formats.type_word(own.type)
     raise LowtideError(
-        f"column {known.name!r} is {before} in {first.name} and {here} in {path}; write it the same way in "
-        "all files, or say its type"
+        f"column {known.name!r} is {before} in {first.name} and {here} in {path}; write it the same"
+        " way in all files, or say its type"
     )
 
 
@@ -132,7 +147,9 @@ def read_rows(path: Place, start: int, stop: int, *, rows: int) -> Iterator[pa.T
         rows: of a table, at most.
     """
     with formats.readable(path, "parquet"), formats.open_parquet(path) as file:
-        groups, first, place = [], None, 0
+        groups = []
+        first = None
+        place = 0
         for group in range(file.metadata.num_row_groups):
             size = file.metadata.row_group(group).num_rows
             if place < stop and place + size > start:
@@ -141,8 +158,11 @@ def read_rows(path: Place, start: int, stop: int, *, rows: int) -> Iterator[pa.T
             place += size
         at = first or 0
         # By one thread: other processes read, too.
-        for batch in file.iter_batches(min(rows, formats.DECODED), row_groups=groups, use_threads=False):
-            low, high = max(start - at, 0), min(stop - at, len(batch))
+        for batch in file.iter_batches(
+            min(rows, formats.DECODED), row_groups=groups, use_threads=False
+        ):
+            low = max(start - at, 0)
+            high = min(stop - at, len(batch))
             at += len(batch)
             wanted = [batch.slice(low, high - low)] if low < high else []
             del batch  # what is handed on is not held while the next is read
@@ -153,7 +173,9 @@ def read_rows(path: Place, start: int, stop: int, *, rows: int) -> Iterator[pa.T
 
 
 def is_laid_out(files: tuple[Place, ...]) -> bool:
-    """Whether files can only be read from their beginning, so that parts of them are laid out for others."""
+    """Whether files can only be read from their beginning, so that parts of them are laid out for
+    others.
+    """
     return len(files) == 1 and formats.format_of(files[0]).name != "parquet"
 
 
@@ -172,8 +194,11 @@ def schema_from_text(text: str) -> pa.Schema:
     return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text)))
 
 
-def lay_out(tables: Iterator[pa.Table], rows: int, work: Path, done: frozenset[int]) -> Iterator[dict[str, Any]]:
-    """Parts of a source that can only be read from its beginning, laid out as Arrow files one at a time.
+def lay_out(
+    tables: Iterator[pa.Table], rows: int, work: Path, done: frozenset[int]
+) -> Iterator[dict[str, Any]]:
+    """Parts of a source that can only be read from its beginning, laid out as Arrow files one at a
+    time.
 
     Args:
         tables: of one schema; a part is made of whole ones.
@@ -190,15 +215,24 @@ def lay_out(tables: Iterator[pa.Table], rows: int, work: Path, done: frozenset[i
         size = sum(map(len, held))
         if size < rows and table is not None:
             continue
-        part = {"number": number, "start": start, "stop": start + size, "name": f"rows {start:,} to {start + size:,}"}
+        part = {
+            "number": number,
+            "start": start,
+            "stop": start + size,
+            "name": f"rows {start:,} to {start + size:,}",
+        }
         if number not in done:
             part["laid_out"] = str(_write_stream(work / f"laid-out-{number:05d}.arrows", held))
         yield part
-        number, start, held = number + 1, start + size, []
+        number = number + 1
+        start = start + size
+        held = []
 
 
 def _write_stream(place: Path, tables: list[pa.Table]) -> Path:
-    """One Arrow stream, in which every table is a batch, with all that the schema says; for its owner only."""
+    """One Arrow stream, in which every table is a batch, with all that the schema says; for its
+    owner only.
+    """
     handle = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, PRIVATE)
     with os.fdopen(handle, "wb") as file, pa.ipc.new_stream(file, tables[0].schema) as stream:
         for table in tables:

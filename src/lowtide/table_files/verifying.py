@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,11 +22,26 @@ from lowtide.table_files.reading import batches
 _NAMED = 6  # columns listed by name
 
 
+class Planned(Protocol):
+    """What is asked of a plan."""
+
+    @property
+    def digest(self) -> str:
+        """Of all that it says."""
+        ...
+
+    @property
+    def card(self) -> ReleaseCard:
+        """Of its rehearsed release."""
+        ...
+
+
 def why_refused(
     card: ReleaseCard,
     data: str | Path,
     *,
-    plan_digest: str | None = None,
+    plan: Planned | None = None,
+    key: bytes | None = None,
     approval: Approval = NOBODY_ASKED,
 ) -> str | None:
     """What speaks against a release, to be said after its name: `None` where nothing does.
@@ -35,23 +51,33 @@ def why_refused(
     Args:
         card: of the release.
         data: the released file or folder.
-        plan_digest: of the plan that should have made it; `None` does not ask.
+        plan: that should have made it, and whose claims the card must repeat; `None` does not ask.
+        key: that the card must be signed with; `None` does not ask.
         approval: whose approval it needs.
     """
     edited = card.edited_since
     if edited is not None:
         raise LowtideError(
-            f"the card was edited after the decision of {edited.name} on {edited.date}; take the card that was "
-            "reviewed, or have it reviewed again"
+            f"the card was edited after the decision of {edited.name} on {edited.date}; take the"
+            " card that was reviewed, or have it reviewed again"
         )
     if not card.matches(data):
         return "is not the release of the card: it was changed, or the card is of another"
-    if plan_digest is not None and card.plan_sha256 != plan_digest:
-        return "was not made by the plan: the plan was changed, or the release is of another"
-    broken = broken_claims(card, Path(data))
-    if broken:
-        return f"is not what the card says: {'; '.join(broken)}"
-    written, here = card.versions["lowtide"], versions()["lowtide"]
+    if not card.sealed:
+        return (
+            "cannot be verified: its card has no digest, so that nobody can tell whether it was"
+            " edited; release again"
+        )
+    if key is not None and not card.is_signed_with(key):
+        return (
+            "has a card that is not signed with this key: somebody else wrote or changed it, or"
+            " nobody signed it"
+        )
+    contradicted = _contradicted(card, Path(data), plan)
+    if contradicted is not None:
+        return contradicted
+    written = card.versions["lowtide"]
+    here = versions()["lowtide"]
     if written != here:
         note(f"the card was written by Lowtide {written}, and this is {here}")
     check_approvals(card.decisions, current_day())
@@ -59,11 +85,23 @@ def why_refused(
     return None if missing is None else f"may not be shared: {missing}"
 
 
-def broken_claims(card: ReleaseCard, path: Path) -> list[str]:
-    """What a card says of a table and its file contradicts: rows, columns, and that hidden ones show nothing.
+def _contradicted(card: ReleaseCard, data: Path, plan: Planned | None) -> str | None:
+    """What plan or data say otherwise than the card; `None` where they agree."""
+    if plan is not None and card.plan_sha256 != plan.digest:
+        return "was not made by the plan: the plan was changed, or the release is of another"
+    different = [] if plan is None else card.differences(plan.card)
+    if different:
+        return f"has a card that was edited: it says other than the plan in {', '.join(different)}"
+    broken = broken_claims(card, data)
+    return f"is not what the card says: {'; '.join(broken)}" if broken else None
 
-    Cards of images and texts name patches and words, not columns: of a text file only rows and columns that nobody
-    judged are compared, of a folder nothing.
+
+def broken_claims(card: ReleaseCard, path: Path) -> list[str]:
+    """What a card says of a table and its file contradicts: rows, columns, and that hidden ones
+    show nothing.
+
+    Cards of images and texts name patches and words, not columns: of a text file only rows and
+    columns that nobody judged are compared, of a folder nothing.
     """
     if path.is_dir() or not _is_table(path):
         return []
@@ -79,10 +117,15 @@ def broken_claims(card: ReleaseCard, path: Path) -> list[str]:
         expected |= features.keys()
     broken += _naming("the card names columns that the file lacks", expected - columns)
     blank = set(unjudged.withheld)
-    if card.policy != "redraw" and card.mechanism in ("redact", "mixed", "merge") and not card.parameters.get("fill"):
-        blurred = {name for how in ("noised", "answered") for name in card.parameters.get(how) or ()}
-        blank |= {name for name, hidden in features.items() if hidden == 1 and name not in blurred}
-    broken += _naming("the card calls columns hidden that show more than one value", blank & telling)
+    if (
+        card.policy != "redraw"
+        and card.mechanism in ("redact", "merge")
+        and not card.parameters.get("fill")
+    ):
+        blank |= {name for name, hidden in features.items() if hidden == 1}
+    broken += _naming(
+        "the card calls columns hidden that show more than one value", blank & telling
+    )
     if columns & features.keys() and not grouped:
         known = features.keys() | set(unjudged.released) | blank
         broken += _naming("the file shows columns that the card does not name", telling - known)
@@ -99,7 +142,8 @@ def _is_table(path: Path) -> bool:
 
 def _survey(tables: Iterable[pa.Table]) -> tuple[int, set[str], set[str]]:
     """How many rows there are, the columns with more than one value, and all columns."""
-    rows, columns = 0, set[str]()
+    rows = 0
+    columns = set[str]()
     seen: dict[str, set[object]] = {}
     for table in tables:
         rows += len(table)
@@ -112,7 +156,9 @@ def _survey(tables: Iterable[pa.Table]) -> tuple[int, set[str], set[str]]:
 
 
 def _some_values(column: pa.ChunkedArray) -> set[object]:
-    """Two different values of a column, if it has them; a list or a record counts as two, since nobody judged it."""
+    """Two different values of a column, if it has them; a list or a record counts as two, since
+    nobody judged it.
+    """
     there = column.drop_null()
     if pa.types.is_nested(column.type):
         return {0, 1} if len(there) else set()

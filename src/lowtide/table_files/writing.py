@@ -9,6 +9,7 @@ import contextlib
 import gzip
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Protocol
@@ -20,14 +21,26 @@ import pyarrow.parquet as pq
 
 from lowtide.errors import LowtideError
 from lowtide.files import cannot_write, whole_file
+from lowtide.table_files.canonical import canonical_table
 from lowtide.table_files.carried import bare, only_used
-from lowtide.table_files.formats import AnyPath, Format, check_schema, fit, format_of, is_moment, is_text, spelling
+from lowtide.table_files.formats import (
+    AnyPath,
+    Format,
+    check_schema,
+    fit,
+    format_of,
+    is_moment,
+    is_text,
+    noted_delimiter,
+    spelling,
+)
 
 _FALSE = {"true": "false", "True": "False", "TRUE": "FALSE"}
 
 
 def separated_lines(table: pa.Table, delimiter: str) -> bytes:
-    """The lines of a CSV or TSV file; cells are quoted where they must be, and missing ones are empty.
+    """The lines of a CSV or TSV file; cells are quoted where they must be, and missing ones are
+    empty.
 
     Args:
         table: n rows of plain columns.
@@ -48,28 +61,42 @@ def separated_lines(table: pa.Table, delimiter: str) -> bytes:
 
 
 def _plain_lines(texts: list[pa.ChunkedArray], words: list[bool], delimiter: str) -> bytes | None:
-    """The lines when no cell needs quotes, as Arrow writes them, several times faster than we; else nothing."""
-    rows, lengths = len(texts[0]), [pc.binary_length(text) for text in texts]
-    empty = any(word and pc.min(length).as_py() == 0 for word, length in zip(words, lengths, strict=True))
+    """The lines when no cell needs quotes, as Arrow writes them, several times faster than we; else
+    nothing.
+    """
+    rows = len(texts[0])
+    lengths = [pc.binary_length(text) for text in texts]
+    empty = any(
+        word and pc.min(length).as_py() == 0 for word, length in zip(words, lengths, strict=True)
+    )
     if empty or len(texts) == 1 or not rows:
         return None
-    # One batch: before the rows of an empty one, as a table may begin with, Arrow 26 writes unused memory.
-    batch = pa.record_batch([text.combine_chunks() for text in texts], names=[str(i) for i in range(len(texts))])
-    options = pacsv.WriteOptions(include_header=False, delimiter=delimiter, quoting_style="none", batch_size=rows)
+    # One batch: before the rows of an empty one, as a table may begin with, Arrow 26 writes unused
+    # memory.
+    batch = pa.record_batch(
+        [text.combine_chunks() for text in texts], names=[str(i) for i in range(len(texts))]
+    )
+    options = pacsv.WriteOptions(
+        include_header=False, delimiter=delimiter, quoting_style="none", batch_size=rows
+    )
     lines = pa.BufferOutputStream()
     try:
         pacsv.write_csv(batch, lines, options)
     except pa.ArrowInvalid:  # a quote, a delimiter or a line end
         return None
     written = lines.getvalue()
-    leakage = sum(pc.sum(length, min_count=0).as_py() for length in lengths) + rows * len(texts)
-    return written.to_pybytes() if len(written) == leakage else None  # nothing beside the cells may leave the house
+    expected = sum(pc.sum(length, min_count=0).as_py() for length in lengths) + rows * len(texts)
+    return (
+        written.to_pybytes() if len(written) == expected else None
+    )  # nothing beside the cells may leave the house
 
 
 def separated_header(names: list[str], delimiter: str) -> bytes:
     """The first line of a CSV or TSV file."""
     # Other programs, and our reader, would take a bare one for the delimiter.
-    cells = _quoted(pa.chunked_array([pa.array(names, pa.string())]), f"{delimiter},;\t").to_pylist()
+    cells = _quoted(
+        pa.chunked_array([pa.array(names, pa.string())]), f"{delimiter},;\t|"
+    ).to_pylist()
     return (delimiter.join(cells) + "\n").encode()
 
 
@@ -81,17 +108,30 @@ def object_lines(table: pa.Table) -> bytes:
         kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
         if is_text(kind) or is_moment(kind):
             cells = pa.array(
-                [None if v is None else json.dumps(v, ensure_ascii=False) for v in cells.to_pylist()], pa.string()
+                [
+                    None if v is None else json.dumps(v, ensure_ascii=False)
+                    for v in cells.to_pylist()
+                ],
+                pa.string(),
             )
         elif pc.any(pc.match_substring(cells, "inf"), min_count=0).as_py():
-            raise LowtideError(f"column {field.name!r} holds an infinite number, which JSON has no word for; write CSV")
-        parts += [f"{', ' if i else '{'}{json.dumps(field.name, ensure_ascii=False)}: ", pc.fill_null(cells, "null")]
+            raise LowtideError(
+                f"column {field.name!r} holds an infinite number, which JSON has no word for;"
+                " write CSV"
+            )
+        parts += [
+            f"{', ' if i else '{'}{json.dumps(field.name, ensure_ascii=False)}: ",
+            pc.fill_null(cells, "null"),
+        ]
     return _joined([*parts, "}"])
 
 
-def _texts(table: pa.Table, index: int, *, letter: str, booleans: str | None = None) -> pa.ChunkedArray:
+def _texts(
+    table: pa.Table, index: int, *, letter: str, booleans: str | None = None
+) -> pa.ChunkedArray:
     """A column as text, missing where it is missing."""
-    field, column = table.schema.field(index), table.column(index)
+    field = table.schema.field(index)
+    column = table.column(index)
     if pa.types.is_dictionary(field.type):
         column = pc.cast(column, field.type.value_type)
     if column.null_count == len(column):  # of any type
@@ -106,7 +146,9 @@ def _texts(table: pa.Table, index: int, *, letter: str, booleans: str | None = N
     if pa.types.is_timestamp(column.type):
         if column.type.tz is not None:
             column = pc.cast(column, pa.timestamp(column.type.unit, "UTC"))
-        return pc.replace_substring(pc.cast(column, pa.string()), " ", spelling(field) or letter, max_replacements=1)
+        return pc.replace_substring(
+            pc.cast(column, pa.string()), " ", spelling(field) or letter, max_replacements=1
+        )
     return pc.cast(column, pa.string())
 
 
@@ -120,7 +162,9 @@ def _numbers(column: pa.ChunkedArray) -> pa.ChunkedArray:
     some = texts.filter(whole)
     if not len(some):
         return texts
-    digits = pc.ascii_is_decimal(pc.ascii_ltrim(some, characters="-"))  # neither an exponent nor infinite
+    digits = pc.ascii_is_decimal(
+        pc.ascii_ltrim(some, characters="-")
+    )  # neither an exponent nor infinite
     pointed = pc.if_else(digits, pc.binary_join_element_wise(some, "0", "."), some)
     return pc.replace_with_mask(texts, whole.combine_chunks(), pointed.combine_chunks())
 
@@ -137,11 +181,15 @@ def _quoted(cells: pa.ChunkedArray, signs: str) -> pa.ChunkedArray:
 def _joined(parts: list[Any]) -> bytes:
     lines = pc.binary_join_element_wise(*parts, "")
     lines = lines.combine_chunks() if isinstance(lines, pa.ChunkedArray) else lines
-    whole = pc.binary_join(pa.ListArray.from_arrays(pa.array([0, len(lines)], pa.int32()), lines), "\n")
+    whole = pc.binary_join(
+        pa.ListArray.from_arrays(pa.array([0, len(lines)], pa.int32()), lines), "\n"
+    )
     return bytes(whole[0].as_buffer()) + b"\n"
 
 
-_FEW, _MANY = 8192, 65536  # rows made into text at once: many where they are small
+# rows made into text at once: many where they are small
+_FEW = 8192
+_MANY = 65536
 _BYTES = 1 << 25  # of many rows
 
 
@@ -160,7 +208,8 @@ class Sink(Protocol):
 def open_sink(file: IO[bytes], form: Format, schema: pa.Schema) -> Sink:
     """The sink of a format, into an open file.
 
-    Metadata is left behind: what a file says about itself beside its columns was never judged, and may tell anything.
+    Metadata is left behind: what a file says about itself beside its columns was never judged, and
+    may tell anything.
     """
     if form.name == "parquet":
         return _Parquet(file, schema.remove_metadata())
@@ -171,7 +220,8 @@ def open_sink(file: IO[bytes], form: Format, schema: pa.Schema) -> Sink:
 
 class _Text:
     def __init__(self, file: IO[bytes], form: Format, schema: pa.Schema) -> None:
-        self._file, self._form = file, form
+        self._file = file
+        self._form = form
         if form.name == "csv":
             file.write(separated_header(schema.names, form.delimiter))
 
@@ -179,7 +229,11 @@ class _Text:
         step = max(_FEW, min(_MANY, _BYTES * len(table) // max(1, table.nbytes)))
         for start in range(0, len(table), step):
             rows = table.slice(start, step)
-            lines = separated_lines(rows, self._form.delimiter) if self._form.name == "csv" else object_lines(rows)
+            lines = (
+                separated_lines(rows, self._form.delimiter)
+                if self._form.name == "csv"
+                else object_lines(rows)
+            )
             self._file.write(lines)
 
     def close(self) -> None:
@@ -228,7 +282,9 @@ class _Arrow:
         new = values.filter(pc.is_null(pc.index_in(values, known)))
         known = self._known[name] = pa.concat_arrays([known, new])
         codes = pc.cast(pc.index_in(values, known).take(whole.indices), column.type.index_type)
-        return pa.chunked_array([pa.DictionaryArray.from_arrays(codes, known, ordered=column.type.ordered)])
+        return pa.chunked_array(
+            [pa.DictionaryArray.from_arrays(codes, known, ordered=column.type.ordered)]
+        )
 
 
 def _plain(schema: pa.Schema) -> pa.Schema:
@@ -236,18 +292,27 @@ def _plain(schema: pa.Schema) -> pa.Schema:
 
 
 class Writer:
-    """A file that tables are appended to; a context manager, whose file appears as `whole_file` says.
+    """A file that tables are appended to; a context manager, whose file appears as `whole_file`
+    says.
+
+    Floating numbers are written with one NaN and one zero, see `lowtide.table_files.canonical`.
 
     Args:
         path: where to write; the suffix tells the format.
-        schema: the columns and types. That of a table from `read` also remembers how CSV spelled booleans and moments.
+        schema: the columns and types. That of a table from `read` also remembers how CSV spelled
+            booleans and moments, and what stood between its cells.
         rights: as in `whole_file`.
     """
 
     def __init__(self, path: AnyPath, schema: pa.Schema, *, rights: int | None = None) -> None:
-        self._form, self._rights = format_of(path), rights
+        self._rights = rights
         self._path = Path(os.path.realpath(path))
         self._schema = check_schema(schema, "the schema to write")
+        self._form = format_of(path)
+        if (
+            self._form.delimiter == "," and len(schema) > 1
+        ):  # a single column does not show what separates cells
+            self._form = replace(self._form, delimiter=noted_delimiter(schema))
         self._sink: Sink | None = None
         self._failed = False
 
@@ -274,22 +339,28 @@ class Writer:
         extra = [name for name in table.column_names if name not in self._schema.names]
         if extra:
             raise LowtideError(
-                f"the table has the column(s) {', '.join(map(repr, extra))} beside the schema; drop them"
+                f"the table has the column(s) {', '.join(map(repr, extra))} beside the schema; drop"
+                " them"
             )
         self._failed = True  # until the rows are written
         try:
-            self._sink.write(fit(table, self._schema, "the table"))
+            self._sink.write(canonical_table(fit(table, self._schema, "the table")))
         except OSError as error:
             raise cannot_write(self._path, error) from error
         except pa.ArrowException:
-            problem = LowtideError(f"cannot write these columns to {self._path}; choose another format")
+            problem = LowtideError(
+                f"cannot write these columns to {self._path}; choose another format"
+            )
         else:
             self._failed = False
             return
         raise problem
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self._sink = None
         if kind is not None:
@@ -299,7 +370,8 @@ class Writer:
             with self._stack:
                 if self._failed:
                     raise LowtideError(
-                        f"{self._path} was not written, because writing a part of it failed; start again"
+                        f"{self._path} was not written, because writing a part of it failed; start"
+                        " again"
                     )
         except OSError as problem:
             raise cannot_write(self._path, problem) from problem
@@ -308,7 +380,9 @@ class Writer:
 def _closing(part: Any) -> Any:
     """An exit that closes `part`, and ignores errors of closing what is given up anyway."""
 
-    def close(kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def close(
+        kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         with contextlib.nullcontext() if kind is None else contextlib.suppress(Exception):
             part.close()
 

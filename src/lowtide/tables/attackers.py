@@ -1,43 +1,57 @@
-"""The attackers on tables. Each is plain and looks at the rows in another way; together they are strong.
-
-A learner is given training rows and validation rows, which decide how long or how finely it learns; it is refitted to
-both, and answers with `log p̂(s|y)`, not yet calibrated.
+"""The attackers on tables. Each is plain and looks at the rows in another way; together they are
+strong.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
-from functools import partial
-from itertools import islice
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
 from sklearn.decomposition import TruncatedSVD
-from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.feature_selection import f_classif
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import NearestNeighbors
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
-from lowtide.attack.attackers import Calibrated, Maker, Part, log_of
-from lowtide.attack.scores import gains
+from lowtide.attack.attackers import AttackLearner, Maker
+from lowtide.attack.snapshots import Snapshots, mean_loss
 from lowtide.attack.surface import SurfaceLearner
-from lowtide.density.tide import TIDE, CriticName
-from lowtide.extras import Tensor, nn, torch
+from lowtide.estimate.learners.additive import AdditiveLearner
+from lowtide.estimate.learners.base import Array, Critic, Held, Learner, Path, Shown, Stage
+from lowtide.estimate.learners.classifier import Models, Staged
+from lowtide.estimate.learners.networks import NetworkLearner
+from lowtide.estimate.learners.trees import Growth, grown
+from lowtide.estimate.tide import TIDE
+from lowtide.extras import need_torch
 from lowtide.splits import some_rows
 from lowtide.tables.encoder import Rows
-from lowtide.training import beside, device_in_use, minimise, seeded, shuffled_batches, to_device, train_until_stale
+from lowtide.tables.samplers import Whole
+from lowtide.training import (
+    beside,
+    device_in_use,
+    seeded,
+    shuffled_batches,
+    to_device,
+    train_by_looks,
+)
 from lowtide.types import Floats, Floats32, Ints, Labels
 
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
 _PENALTIES = (1e-3, 3e-2, 1.0)
+_FEW_COLUMNS = 400  # with which the regression of the reader is quick
+_ROUNDS = 500
 _TREE_COLUMNS = 512
-_MANY_ROWS = (
-    10_000  # from which on trees learn twice as fast: on 40,000 rows of Adult they read as much, in 60 % of the time
-)
-_NEIGHBOURS = (5, 10, 20, 40, 80, 160)
+# From which on trees learn twice as fast: on 40,000 rows of Adult they read as much, in 60 % of the
+# time
+_MANY_ROWS = 10_000
+_NEIGHBOURS = (160, 80, 40, 20, 10, 5)
 _NEIGHBOUR_ROWS = 20_000
 _NEIGHBOUR_COLUMNS = 100
 _CRITIC_STEPS = 400
@@ -55,7 +69,9 @@ _FARTHEST = 4.0  # standard deviations; what lies beyond would only shake the gr
 
 
 class Scaled:
-    """Columns to mean 0 and variance 1, a constant one to 0; sparse ones to at most 1, where a rare term stays rare."""
+    """Columns to mean 0 and variance 1, a constant one to 0; sparse ones to at most 1, where a rare
+    term stays rare.
+    """
 
     def __init__(self, rows: Rows) -> None:
         scaler = MaxAbsScaler() if sparse.issparse(rows) else StandardScaler()
@@ -66,156 +82,209 @@ class Scaled:
         return self._scaler.transform(_doubles(rows))
 
 
-class LogisticLearner:
-    """Logistic regression on standardised columns; its penalty is chosen on the validation rows."""
+class LogisticLearner(AttackLearner):
+    """Logistic regression on columns; its stages are penalties."""
 
     def __init__(self, seed: int) -> None:
         self._seed = seed
 
-    def learn(self, train: Part, validation: Part, prior: Floats) -> None:
-        """Fit one model per penalty and keep the best."""
-        self._scaled = Scaled(train.rows)
-        rows, held = self._scaled(train.rows), self._scaled(validation.rows)
-        best = -np.inf
-        for penalty in _PENALTIES:
-            model = self._fitted(rows, train.codes, penalty)
-            found = float(gains(np.exp(log_of(model.predict_proba(held))), validation.codes, prior).mean())
-            if found > best:
-                best, self._model = found, model
-
-    def refit(self, rows: Part, prior: Floats) -> None:
-        """Fit to all rows with the penalty that was chosen."""
-        self._scaled = Scaled(rows.rows)
-        self._model = self._fitted(self._scaled(rows.rows), rows.codes, self._model.C)
-
-    def _fitted(self, rows: Any, codes: Labels, penalty: float) -> LogisticRegression:
-        model = LogisticRegression(C=penalty, max_iter=200, tol=1e-3, random_state=self._seed)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # 200 steps are enough for an attack
-            return model.fit(rows, codes)
-
-    def log_scores(self, rows: Rows) -> Floats:
-        """`log p̂(s|y)`, (n, |S|)."""
-        return log_of(self._model.predict_proba(self._scaled(rows)))
+    def fit(
+        self, rows: Rows, codes: Labels, log_prior: Floats, held: Held = None, until: Stage = None
+    ) -> Path | None:
+        """Fit one model per penalty; few dense columns by the regression of the reader."""
+        if not sparse.issparse(rows) and rows.shape[1] <= _FEW_COLUMNS:
+            regression = AdditiveLearner(np.arange(rows.shape[1]), "columns")
+            return _fitted_whole(regression, rows, codes, log_prior, held, until)
+        scaled = Scaled(rows)
+        inputs = scaled(rows)
+        penalties = _PENALTIES if until is None else _PENALTIES[: until + 1]
+        models = []
+        for penalty in penalties:
+            model = LogisticRegression(C=penalty, max_iter=200, tol=1e-3, random_state=self._seed)
+            with warnings.catch_warnings():
+                # 200 steps are enough for an attack
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                models.append(model.fit(inputs, codes))
+        return Models(models, scaled, log_prior, len(codes))
 
 
-class TreesLearner:
-    """Gradient-boosted trees, stopped on the validation rows.
+class TreesLearner(AttackLearner):
+    """Gradient-boosted trees; their stages are numbers of rounds.
 
-    Beside the columns they see which values recur: a value that was noised almost surely equals no other, which gives
-    away that it was, and so does a value that was not among those that were.
+    Beside the columns they see which values recur: a value that was noised almost surely equals no
+    other, which gives away that it was, and so does a value that was not among those that were.
     """
 
     def __init__(self, seed: int) -> None:
         self._seed = seed
 
-    def learn(self, train: Part, validation: Part, prior: Floats) -> None:
-        """Boost until the validation rows gain nothing more."""
-        self._model = self._start(train, 500)
-        self._model.set_params(early_stopping=True, n_iter_no_change=20)
-        self._model.fit(
-            self._inputs(train.rows), train.codes, X_val=self._inputs(validation.rows), y_val=validation.codes
+    def fit(
+        self, rows: Rows, codes: Labels, log_prior: Floats, held: Held = None, until: Stage = None
+    ) -> Path:
+        """Boost until the rows that it is judged by gain nothing more."""
+        columns = _telling_columns(rows, codes, _TREE_COLUMNS)
+        dense = _dense(rows, columns)
+        recurring = {
+            j: values
+            for j, column in enumerate(dense.T)
+            if (values := _recurring(column)) is not None
+        }
+        inputs = _WithRecurring(columns, recurring)
+        n = len(dense)
+        growth = Growth(
+            _ROUNDS,
+            # Few rows: small trees, but leaves small enough for a rare value; on our worlds that
+            # read most.
+            int(np.clip(n // 400, 8, 31)),
+            0.05 if n < _MANY_ROWS else 0.1,
+            least=int(np.clip(n // 200, 5, 20)),
+            shrink=5.0,
+            seed=self._seed,
         )
-
-    def refit(self, rows: Part, prior: Floats) -> None:
-        """Boost all rows, as many trees as the validation rows stopped at."""
-        self._model = self._start(rows, self._model.n_iter_).fit(self._inputs(rows.rows), rows.codes)
-
-    def _start(self, train: Part, trees: int) -> HistGradientBoostingClassifier:
-        """Learn which columns to look at; the model is yet to be fitted to them."""
-        self._columns = _telling_columns(train, _TREE_COLUMNS)
-        dense = _dense(train.rows, self._columns)
-        self._recurring = {j: values for j, column in enumerate(dense.T) if (values := _recurring(column)) is not None}
-        return HistGradientBoostingClassifier(
-            learning_rate=0.05 if len(dense) < _MANY_ROWS else 0.1,
-            max_iter=trees,
-            # Few rows: small trees, but leaves small enough for a rare value; on our worlds that read most.
-            max_leaf_nodes=int(np.clip(len(dense) // 400, 8, 31)),
-            min_samples_leaf=int(np.clip(len(dense) // 200, 5, 20)),
-            l2_regularization=5.0,
-            early_stopping=False,
-            random_state=self._seed,
-        )
-
-    def log_scores(self, rows: Rows) -> Floats:
-        """`log p̂(s|y)`, (n, |S|)."""
-        return log_of(self._model.predict_proba(self._inputs(rows)))
-
-    def _inputs(self, rows: Rows) -> Floats32:
-        dense = _dense(rows, self._columns)
-        tells = [np.isin(dense[:, j], values).astype(np.float32) for j, values in self._recurring.items()]
-        return np.column_stack([dense, *tells]) if tells else dense
+        return grown(inputs, inputs(rows), codes, log_prior, growth, held=held, until=until)
 
 
-class NeighboursLearner:
-    """The classes of the k nearest rows on standardised columns; k is chosen on the validation rows."""
+@dataclass(frozen=True, eq=False)
+class _WithRecurring:
+    """Some columns of rows, and beside them which values recur.
+
+    Attributes:
+        columns: which.
+        recurring: the values that do, by the place of a column.
+    """
+
+    columns: Ints
+    recurring: Mapping[int, Floats32]
+
+    def __call__(self, rows: Rows) -> Floats32:
+        """(n, columns)."""
+        dense = _dense(rows, self.columns)
+        tells = [np.isin(dense[:, j], values) for j, values in self.recurring.items()]
+        return np.column_stack([dense, *tells]).astype(np.float32) if tells else dense
+
+
+class NeighboursLearner(AttackLearner):
+    """The classes of the k nearest rows on standardised columns; its stages are k, falling."""
 
     def __init__(self, seed: int) -> None:
         self._seed = seed
 
-    def learn(self, train: Part, validation: Part, prior: Floats) -> None:
-        """Remember rows, at most 20,000, and choose k."""
-        self.refit(train, prior)
-        options = [k for k in _NEIGHBOURS if k <= len(self._classes) // 2] or [1]
-        nearest = self._nearest(validation.rows, options[-1])
-        self._k = max(options, key=lambda k: float(gains(self._share(nearest[:, :k]), validation.codes, prior).mean()))
-
-    def refit(self, rows: Part, prior: Floats) -> None:
+    def fit(
+        self, rows: Rows, codes: Labels, log_prior: Floats, held: Held = None, until: Stage = None
+    ) -> Path:
         """Remember rows, at most 20,000."""
-        some = some_rows(len(rows.codes), _NEIGHBOUR_ROWS, np.random.default_rng(self._seed))
-        self._scaled, self._prior, self._svd = Scaled(rows.rows), prior, None
-        if rows.rows.shape[1] > _NEIGHBOUR_COLUMNS:
-            self._svd = TruncatedSVD(_NEIGHBOUR_COLUMNS // 2, random_state=self._seed)
-            self._svd.fit(self._scaled(rows.rows[some]))
-        self._index = NearestNeighbors().fit(self._inputs(rows.rows[some]))
-        self._classes = np.eye(len(prior))[rows.codes[some]]
-
-    def log_scores(self, rows: Rows) -> Floats:
-        """`log p̂(s|y)`, (n, |S|)."""
-        return log_of(self._share(self._nearest(rows, self._k)))
-
-    def _nearest(self, rows: Rows, k: int) -> Ints:
-        return np.asarray(self._index.kneighbors(self._inputs(rows), n_neighbors=k, return_distance=False))
-
-    def _share(self, nearest: Ints) -> Floats:
-        """Shares of the classes among neighbours (n, k), with the prior as one more neighbour."""
-        return np.asarray((self._classes[nearest].sum(axis=1) + self._prior) / (nearest.shape[1] + 1))
-
-    def _inputs(self, rows: Rows) -> Any:
-        scaled = self._scaled(rows)
-        return scaled if self._svd is None else self._svd.transform(scaled)
+        some = some_rows(len(codes), _NEIGHBOUR_ROWS, np.random.default_rng(self._seed))
+        scaled = Scaled(rows)
+        svd = None
+        if rows.shape[1] > _NEIGHBOUR_COLUMNS:
+            svd = TruncatedSVD(_NEIGHBOUR_COLUMNS // 2, random_state=self._seed)
+            svd.fit(scaled(rows[some]))
+        path = NeighboursPath(scaled, svd, NearestNeighbors(), codes[some], log_prior)
+        path.index.fit(path.inputs(rows[some]))
+        return path
 
 
-class TideLearner:
-    """The family of TIDE: sparse networks on ranks, cross-fitted against the null model."""
+@dataclass(frozen=True, eq=False)
+class NeighboursPath(Staged):
+    """Rows that are remembered; see `Path`.
 
-    trains_networks: ClassVar[bool] = True
+    Attributes:
+        scaled: what standardises columns.
+        svd: from many columns to few; `None` for few.
+        index: of the rows.
+        codes: their classes.
+        log_prior: (|S|,).
+    """
+
+    scaled: Scaled
+    svd: TruncatedSVD | None
+    index: NearestNeighbors
+    codes: Labels
+    log_prior: Floats
+
+    def scores(self, rows: Rows) -> Array:
+        """(stages, n, |S|), with the prior as one more neighbour."""
+        most = max(1, len(self.codes) // 2)
+        counts = [min(k, most) for k in _NEIGHBOURS]
+        nearest = self.index.kneighbors(
+            self.inputs(rows), n_neighbors=counts[0], return_distance=False
+        )
+        classes = np.eye(len(self.log_prior))[self.codes]
+        near = classes[nearest].cumsum(axis=1)
+        prior = np.exp(self.log_prior)
+        return np.stack([np.log((near[:, k - 1] / prior + 1) / (k + 1)) for k in counts])
+
+    def inputs(self, rows: Rows) -> Any:
+        """What distances are between."""
+        scaled = self.scaled(rows)
+        return scaled if self.svd is None else self.svd.transform(scaled)
+
+
+class CriticLearner(AttackLearner):
+    """The networks of TIDE on ranks, of several sparsities; on sparse rows its bag."""
+
+    trains_networks = True
 
     def __init__(self, seed: int) -> None:
         self._seed = seed
 
-    def learn(self, train: Part, validation: Part, prior: Floats) -> None:
-        """Fit the density, which is stopped on rows of its own."""
-        self.refit(train, prior)
-
-    def refit(self, rows: Part, prior: Floats) -> None:
-        """Fit the density; an attacker reads whole rows only, so all dense columns are one feature."""
-        features = None if sparse.issparse(rows.rows) else [0] * rows.rows.shape[1]
-        # Networks alone: regressions and trees attack on their own.
-        critic: CriticName = "auto" if features is None else "masked"
+    def fit(
+        self, rows: Rows, codes: Labels, log_prior: Floats, held: Held = None, until: Stage = None
+    ) -> Path | None:
+        """Train the networks; an attacker reads whole rows only, so all columns are one feature."""
+        need_torch("the attacker 'critic'")
+        if not sparse.issparse(rows):
+            groups = np.zeros(rows.shape[1], dtype=np.intp)
+            networks = NetworkLearner(groups, Whole(1), self._seed, steps=_CRITIC_STEPS)
+            return _fitted_whole(networks, rows, codes, log_prior, held, until)
         device = device_in_use().type
-        tide = TIDE(
-            features, critic=critic, max_steps=_CRITIC_STEPS, device=device, progress=False, random_state=self._seed
-        )
-        with warnings.catch_warnings():
-            # What the critic claims of its own training rows is never used here.
-            warnings.filterwarnings("ignore", message="the training estimate")
-            self._tide = tide.fit(rows.rows, rows.codes)
-        self._log_prior = np.log(prior)
+        tide = TIDE(device=device, progress=False, random_state=self._seed)
+        return BagPath(tide.fit(rows, codes))
 
-    def log_scores(self, rows: Rows) -> Floats:
-        """`log p̂(s|y)` up to a constant, (n, |S|)."""
-        return self._tide.density(rows) + self._log_prior
+
+@dataclass(frozen=True, eq=False)
+class BagPath(Staged):
+    """A density of sparse rows, as a path of one stage."""
+
+    tide: TIDE
+
+    def scores(self, rows: Rows) -> Array:
+        """(1, n, |S|)."""
+        return np.asarray(self.tide.density(rows))[None]
+
+
+@dataclass(frozen=True, eq=False)
+class WholeRows:
+    """A path of a learner that may see some features only, asked about whole rows."""
+
+    path: Path
+
+    def scores(self, rows: Rows) -> Array:
+        """(stages, n, |S|)."""
+        return np.asarray(self.path.scores(_shown(rows)))
+
+    def at(self, stage: int) -> Critic:
+        """One of the stages."""
+        critic: Critic = self.path.at(stage)
+        return critic
+
+
+def _shown(rows: Rows) -> Shown:
+    return Shown(np.ascontiguousarray(rows, dtype=np.float32))
+
+
+def _fitted_whole(
+    learner: Learner,
+    rows: Rows,
+    codes: Labels,
+    log_prior: Floats,
+    held: Held,
+    until: Stage,
+) -> Path | None:
+    """Fit a learner of dense rows to whole rows."""
+    judged = None if held is None else (_shown(held[0]), held[1])
+    path = learner.fit(_shown(rows), codes, log_prior, held=judged, until=until)
+    return None if path is None else WholeRows(path)
 
 
 def _doubles(rows: Rows) -> Any:
@@ -230,80 +299,86 @@ def _dense(rows: Rows, columns: Ints) -> Floats32:
     return np.asarray(chosen.toarray() if sparse.issparse(chosen) else chosen, dtype=np.float32)
 
 
-def _telling_columns(train: Part, most: int) -> Ints:
-    """All columns, or the `most` whose means differ most between the classes when there are more."""
-    columns = train.rows.shape[1]
+def _telling_columns(rows: Rows, codes: Labels, most: int) -> Ints:
+    """All columns, or the `most` whose means differ most between the classes when there are
+    more.
+    """
+    columns = rows.shape[1]
     if columns <= most:
         return np.arange(columns)
     with np.errstate(divide="ignore", invalid="ignore"), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=r"(?s)Features .* are constant")
-        score = np.nan_to_num(f_classif(train.rows, train.codes)[0], nan=0.0, posinf=np.finfo(np.float64).max)
+        score = np.nan_to_num(f_classif(rows, codes)[0], nan=0.0, posinf=np.finfo(np.float64).max)
     return np.sort(np.argsort(-score, kind="stable")[:most])
 
 
 def _recurring(column: Floats32) -> Floats32 | None:
-    """The values of a column that occur more than once, when some rows hold such a value and some do not."""
+    """The values of a column that occur more than once, when some rows hold such a value and some
+    do not.
+    """
     values, counts = np.unique(column, return_counts=True)
     often = counts > 1
     share = counts[often].sum() / len(column)
     return values[often] if 0.01 < share < 0.99 else None
 
 
-class NetworkLearner:
-    """Two hidden layers on standardised columns; the weights that did best on the validation rows are kept."""
+class PlainNetworkLearner(AttackLearner):
+    """Two hidden layers on standardised columns; its stages are passes over the rows."""
 
-    trains_networks: ClassVar[bool] = True
+    trains_networks = True
 
     def __init__(self, seed: int) -> None:
         self._seed = seed
 
-    def learn(self, train: Part, validation: Part, prior: Floats) -> None:
-        """Train by AdamW on the cross-entropy until the validation rows gain nothing more."""
-        losses, optimiser = self._start(train, prior)
-        held, truth = self._scaled(validation.rows), torch.from_numpy(validation.codes)
-        steps = train_until_stale(
-            self._net,
-            losses,
-            optimiser,
-            lambda: float(nn.functional.cross_entropy(self._answer(held), truth)),
-            steps=int(np.clip(len(train.codes) // _BATCH, 10, _LOOK_STEPS)),
-            looks=_LOOKS,
-            patience=_PATIENCE,
-        )
-        self._passes = steps / len(train.codes)
-        self._net.cpu()
+    def fit(
+        self, rows: Rows, codes: Labels, log_prior: Floats, held: Held = None, until: Stage = None
+    ) -> Path:
+        """Train by AdamW on the cross-entropy, until the rows that it is judged by gain nothing
+        more.
+        """
+        need_torch("the attacker 'network'")
+        import torch
+        from torch import nn
 
-    def refit(self, rows: Part, prior: Floats) -> None:
-        """Train on all rows, as many passes as the validation rows gained from."""
-        losses, optimiser = self._start(rows, prior)
-        minimise(islice(losses, round(self._passes * len(rows.codes))), optimiser)
-        self._net.cpu()
-
-    def _start(self, train: Part, prior: Floats) -> tuple[Iterator[Tensor], torch.optim.Optimizer]:
-        """A new network, and what it is trained by."""
-        self._scaled = Scaled(train.rows)
-        rows, codes = self._scaled(train.rows), torch.from_numpy(train.codes)
-        self._net = net = to_device(_network(train.rows.shape[1], prior, self._seed))
+        scaled = Scaled(rows)
+        inputs = scaled(rows)
+        truth = torch.from_numpy(codes)
+        net = to_device(_network(rows.shape[1], np.exp(log_prior), self._seed))
         losses = (
-            nn.functional.cross_entropy(net(beside(net, _tensor(rows[chosen]))), beside(net, codes[chosen]))
+            nn.functional.cross_entropy(
+                net(beside(net, _tensor(inputs[chosen]))), beside(net, truth[chosen])
+            )
             for chosen in shuffled_batches(len(codes), _BATCH, np.random.default_rng(self._seed))
         )
-        return losses, torch.optim.AdamW(net.parameters(), lr=_RATE, weight_decay=_DECAY)
+        judged = None if held is None else (scaled(held[0]), held[1])
+        snapshots = train_by_looks(
+            net,
+            losses,
+            torch.optim.AdamW(net.parameters(), lr=_RATE, weight_decay=_DECAY),
+            None if judged is None else lambda: mean_loss(_answer(net, judged[0]), judged[1]),
+            steps=int(np.clip(len(codes) // _BATCH, 10, _LOOK_STEPS)),
+            looks=_LOOKS if until is None else until + 1,
+            patience=_PATIENCE,
+        )
+        return Snapshots(net.cpu(), snapshots, scaled, _answer, log_prior)
 
-    def log_scores(self, rows: Rows) -> Floats:
-        """`log p̂(s|y)`, (n, |S|)."""
-        return np.asarray(self._answer(self._scaled(rows)).log_softmax(dim=1).double().numpy())
 
-    def _answer(self, scaled: Rows) -> Tensor:
-        parts = (_tensor(scaled[at : at + _CHUNK]) for at in range(0, scaled.shape[0], _CHUNK))
-        with torch.no_grad():
-            return torch.cat([self._net(beside(self._net, part)).cpu() for part in parts])
+def _answer(net: nn.Module, scaled: Rows) -> Tensor:
+    import torch
+
+    parts = (_tensor(scaled[at : at + _CHUNK]) for at in range(0, scaled.shape[0], _CHUNK))
+    with torch.no_grad():
+        return torch.cat([net(beside(net, part)).cpu() for part in parts])
 
 
 def _network(columns: int, prior: Floats, seed: int) -> nn.Sequential:
     """The network at its start, where it answers the prior."""
+    import torch
+    from torch import nn
+
     with seeded(seed):
-        first, last = nn.Linear(columns, _WIDTH), nn.Linear(_WIDTH, len(prior))
+        first = nn.Linear(columns, _WIDTH)
+        last = nn.Linear(_WIDTH, len(prior))
         net = nn.Sequential(first, nn.GELU(), nn.Linear(_WIDTH, _WIDTH), nn.GELU(), last)
     with torch.no_grad():
         first.weight.mul_(_START)
@@ -313,16 +388,18 @@ def _network(columns: int, prior: Floats, seed: int) -> nn.Sequential:
 
 
 def _tensor(scaled: Rows) -> Tensor:
+    import torch
+
     dense = scaled.toarray() if sparse.issparse(scaled) else scaled
     return torch.from_numpy(np.clip(dense, -_FARTHEST, _FARTHEST).astype(np.float32))
 
 
 ATTACKERS: dict[str, Maker] = {
-    "logistic regression": partial(Calibrated, LogisticLearner),
-    "boosted trees": partial(Calibrated, TreesLearner),
-    "network": partial(Calibrated, NetworkLearner),
-    "neighbours": partial(Calibrated, NeighboursLearner),
-    "critic": partial(Calibrated, TideLearner),
-    "surface": partial(Calibrated, SurfaceLearner),
+    "logistic regression": LogisticLearner,
+    "boosted trees": TreesLearner,
+    "network": PlainNetworkLearner,
+    "neighbours": NeighboursLearner,
+    "critic": CriticLearner,
+    "surface": SurfaceLearner,
 }
 """Makers of attackers on tables, from a seed, by name."""

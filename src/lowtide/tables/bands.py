@@ -1,7 +1,8 @@
 """Numbers and dates in bands: where to cut, and what a band is called.
 
-Cuts are round where the data leaves a choice, and no band is made for few rows. The bands at both ends are open, so
-that neither the smallest nor the largest value of the data shows, unless the user gives the range.
+Cuts are round where the data leaves a choice, and no band is made for few rows. The bands at both
+ends are open, so that neither the smallest nor the largest value of the data shows, unless the user
+gives the range.
 """
 
 from __future__ import annotations
@@ -19,9 +20,12 @@ from lowtide.errors import LowtideError
 from lowtide.tables.columns import DateUnit, values_of
 from lowtide.types import Floats, Ints
 
-MISSING, UNJUDGED = -1, -2  # codes of cells that are missing, and of those that no band speaks of
+# codes of cells that are missing, and of those that no band speaks of
+MISSING = -1
+UNJUDGED = -2
 _EPOCH = dt.date(1970, 1, 1)
-_WINDOW = 1.6  # a cut may take up to so many times the rows that a band should have, where a rounder number lies
+# A cut may take up to so many times the rows that a band should have, where a rounder number lies
+_WINDOW = 1.6
 _OWN = 0.05  # of the rows: a value that so many share has a band of its own
 _MOST_DIGITS = 12
 _STEPS = (1.0, 0.5, 0.2)  # of a power of ten: what round numbers are multiples of
@@ -64,8 +68,14 @@ class Bands:
         high: float | None = None,
     ) -> Bands:
         """Bands with readable labels."""
-        inside = tuple(float(cut) for cut in cuts if (low is None or cut > low) and (high is None or cut <= high))
-        words = _date_words if dates is not None else _whole_words if whole else _number_words
+        inside = tuple(
+            float(cut)
+            for cut in cuts
+            if (low is None or cut > low) and (high is None or cut <= high)
+        )
+        words = _whole_words if whole else _number_words
+        if dates is not None:
+            words = _date_words
         return cls(inside, words(inside, low, high), dates, whole and dates is None, low, high)
 
     def codes(self, column: Any) -> Ints:
@@ -73,13 +83,17 @@ class Bands:
         return self.place(values_of(column, self.dates, lenient=False))
 
     def place(self, values: Floats) -> Ints:
-        """The band of each number, (n,); `MISSING` for NaN, `UNJUDGED` for what no band speaks of."""
+        """The band of each number, (n,); `MISSING` for NaN, `UNJUDGED` for what no band speaks
+        of.
+        """
         codes = np.searchsorted(np.array(self.cuts), values, side="right")
         strange = np.zeros(len(values), dtype=bool)
         if self.low is not None:
             strange |= values < self.low
         if self.high is not None:
-            strange |= np.floor(values) > self.high if self.dates is not None else values > self.high
+            strange |= (
+                np.floor(values) > self.high if self.dates is not None else values > self.high
+            )
         if self.whole:
             strange |= np.rint(values) != values
         codes[strange] = UNJUDGED
@@ -89,28 +103,41 @@ class Bands:
     def to_config(self) -> dict[str, Any]:
         """Plain JSON."""
         ends = {"low": self.low, "high": self.high}
-        return {"cuts": list(self.cuts), "labels": list(self.labels), "dates": self.dates, "whole": self.whole, **ends}
+        return {
+            "cuts": list(self.cuts),
+            "labels": list(self.labels),
+            "dates": self.dates,
+            "whole": self.whole,
+            **ends,
+        }
 
 
 def check_cuts(cuts: Sequence[float]) -> None:
     """Refuse cuts that are not finite and increasing."""
     if not all(math.isfinite(cut) for cut in cuts) or not all(a < b for a, b in pairwise(cuts)):
         raise LowtideError(
-            f"bands must begin at increasing numbers, such as 17,30,45,65, got {', '.join(map(_digits, cuts))}"
+            "bands must begin at increasing numbers, such as 17,30,45,65, got"
+            f" {', '.join(map(_digits, cuts))}"
         )
 
 
 def read_bands(texts: Sequence[str]) -> dict[str, tuple[float, ...]]:
-    """Where bands begin, by column, from texts such as `age=17,30,45,65` or `born=1950-01-01,1980-01-01`."""
+    """Where bands begin, by column, from texts such as `age=17,30,45,65` or
+    `born=1950-01-01,1980-01-01`.
+    """
     found: dict[str, tuple[float, ...]] = {}
     for text in texts:
         name, _, listed = text.rpartition("=")
         try:
             cuts = tuple(_cut(entry) for entry in listed.split(","))
         except ValueError as error:
-            raise LowtideError(f"bands must read COLUMN=CUT,CUT,…, such as age=17,30,45,65, got {text!r}") from error
+            raise LowtideError(
+                f"bands must read COLUMN=CUT,CUT,…, such as age=17,30,45,65, got {text!r}"
+            ) from error
         if not name or name in found:
-            raise LowtideError(f"bands must name each column once, as in age=17,30,45,65, got {text!r}")
+            raise LowtideError(
+                f"bands must name each column once, as in age=17,30,45,65, got {text!r}"
+            )
         check_cuts(cuts)
         found[name] = cuts
     return found
@@ -124,8 +151,11 @@ def _cut(text: str) -> float:
         return float((dt.date.fromisoformat(text.strip()) - _EPOCH).days)
 
 
-def round_cuts(values: Floats, *, most: int, least: int, dates: bool = False, whole: bool = False) -> tuple[float, ...]:
-    """Cuts into at most about `most` bands of at least `least` rows each, at round numbers where there is a choice.
+def round_cuts(
+    values: Floats, *, most: int, least: int, dates: bool = False, whole: bool = False
+) -> tuple[float, ...]:
+    """Cuts into at most about `most` bands of at least `least` rows each, at round numbers where
+    there is a choice.
 
     A value that many rows share gets a band of its own.
 
@@ -148,7 +178,9 @@ def round_cuts(values: Floats, *, most: int, least: int, dates: bool = False, wh
         alone = counts[start] >= own
         end = start + int(np.searchsorted(rows, size))  # the last value that the band must hold
         spikes = np.flatnonzero(counts[start + 1 : end + 1] >= own)
-        if len(spikes) and rows[spikes[0]] >= least:  # the band ends before a value that has its own
+        if (
+            len(spikes) and rows[spikes[0]] >= least
+        ):  # the band ends before a value that has its own
             stop = start + 1 + int(spikes[0])
             cut = float(known[stop])
         elif end + 1 >= len(known):
@@ -156,8 +188,13 @@ def round_cuts(values: Floats, *, most: int, least: int, dates: bool = False, wh
         else:
             far = start + int(np.searchsorted(rows, _WINDOW * size))
             last = end + 1 if alone else min(max(far, end + 1), len(known) - 1)
-            low, high = float(known[end]), float(known[last])
-            cut = low + 1 if alone and whole else roundest(low, high, dates=dates, whole=whole or dates)
+            low = float(known[end])
+            high = float(known[last])
+            cut = (
+                low + 1
+                if alone and whole
+                else roundest(low, high, dates=dates, whole=whole or dates)
+            )
         begin = int(np.searchsorted(known, cut))
         if counts[begin:].sum() < least:
             break
@@ -172,7 +209,9 @@ def _rest(counts: Ints, size: float) -> int:
 
 
 def roundest(low: float, high: float, *, dates: bool = False, whole: bool = False) -> float:
-    """The roundest number c with low < c ≤ high; of equally round ones the one nearest to the middle."""
+    """The roundest number c with low < c ≤ high; of equally round ones the one nearest to the
+    middle.
+    """
     if dates:
         return _roundest_day(int(low), int(high))
     middle = (low + high) / 2
@@ -182,7 +221,8 @@ def roundest(low: float, high: float, *, dates: bool = False, whole: bool = Fals
             step = part * 10.0**exponent
             if whole and step < 1:
                 return math.floor(low) + 1.0
-            first, last = math.floor(low / step) + 1, math.floor(high / step)
+            first = math.floor(low / step) + 1
+            last = math.floor(high / step)
             if first <= last:
                 found = _exact(min(max(round(middle / step), first), last), part, exponent)
                 if low < found <= high:
@@ -196,7 +236,8 @@ def _exact(times: int, part: float, exponent: int) -> float:
 
 
 def _roundest_day(low: int, high: int) -> float:
-    first, last = _EPOCH + dt.timedelta(low + 1), _EPOCH + dt.timedelta(high)
+    first = _EPOCH + dt.timedelta(low + 1)
+    last = _EPOCH + dt.timedelta(high)
     for step in _YEARS:
         year = -(-first.year // step) * step
         year += step if dt.date(year, 1, 1) < first else 0
@@ -212,14 +253,22 @@ def _roundest_day(low: int, high: int) -> float:
 
 
 def digits_of(cut: float, *, dates: bool = False) -> float:
-    """How many digits a cut takes to say, half a one less where the last is a 5; of dates by year, month and day."""
+    """How many digits a cut takes to say, half a one less where the last is a 5; of dates by year,
+    month and day.
+    """
     if dates:
         day = _EPOCH + dt.timedelta(int(cut))
         if (day.month, day.day) != (1, 1):
             return 3.0 if day.day == 1 else 4.0
-        return 1.0 if day.year % 10 == 0 else 1.5 if day.year % 5 == 0 else 2.0
+        if day.year % 10 == 0:
+            return 1.0
+        return 1.5 if day.year % 5 == 0 else 2.0
     figures = _digits(abs(cut)).partition("e")[0].replace(".", "").strip("0")
-    return 1.0 if not figures else len(figures) - (0.5 if figures[-1] == "5" and len(figures) > 1 else 0.0)
+    return (
+        1.0
+        if not figures
+        else len(figures) - (0.5 if figures[-1] == "5" and len(figures) > 1 else 0.0)
+    )
 
 
 def _digits(number: float) -> str:
@@ -240,8 +289,10 @@ def _whole_words(cuts: Sequence[float], low: float | None, high: float | None) -
         elif after is None:
             words.append(f"{_digits(math.ceil(first))}{' or more' if signed else '+'}")
         else:
-            least, most = _digits(math.ceil(first)), _digits(math.ceil(after) - 1)
-            words.append(least if least == most else f"{least} to {most}" if signed else f"{least}–{most}")
+            least = _digits(math.ceil(first))
+            most = _digits(math.ceil(after) - 1)
+            between = f"{least} to {most}" if signed else f"{least}–{most}"
+            words.append(least if least == most else between)
     return tuple(words)
 
 
@@ -253,7 +304,11 @@ def _number_words(cuts: Sequence[float], low: float | None, high: float | None) 
         elif first is None:
             words.append(f"under {_digits(after or 0.0)}")
         elif after is None:
-            words.append(f"{_digits(first)} or more" if high is None else f"{_digits(first)} to {_digits(high)}")
+            words.append(
+                f"{_digits(first)} or more"
+                if high is None
+                else f"{_digits(first)} to {_digits(high)}"
+            )
         else:
             words.append(f"{_digits(first)} to under {_digits(after)}")
     return tuple(words)
@@ -271,7 +326,8 @@ def _date_words(cuts: Sequence[float], low: float | None, high: float | None) ->
         begins = "" if first is None else _told(first, form)
         ends_at = "" if after is None else _told(after - dt.timedelta(1), form)
         if not begins or not ends_at:
-            words.append(f"{begins} or later" if begins else f"up to {ends_at}" if ends_at else "any")
+            until = f"up to {ends_at}" if ends_at else "any"
+            words.append(f"{begins} or later" if begins else until)
         elif begins == ends_at:
             words.append(begins)
         else:

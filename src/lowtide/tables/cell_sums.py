@@ -1,4 +1,6 @@
-"""A score for every cell of every column, added up: a logistic regression on indicators of coarse cells."""
+"""A score for every cell of every column, added up: a logistic regression on indicators of coarse
+cells.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +11,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from lowtide.extras import optional
 from lowtide.tables.codes import CodedColumn
 from lowtide.types import Floats, Ints
 
-exceptions, linear_model = (optional(f"sklearn.{name}") for name in ("exceptions", "linear_model"))  # to fit
 _SLOPES = 0.1  # inverse strength of the penalty on slopes
 _COARSE = 12  # cells of a column that a sum knows; the others share one
 
@@ -67,23 +67,33 @@ class CellDesign:
         place = groups[np.arange(len(coded)), cells] + width * np.arange(len(coded))
         ones = np.ones(place.size)
         start = np.arange(0, place.size + 1, len(coded))
-        rows = sparse.csr_array((ones, place.ravel(), start), shape=(len(cells), width * len(coded)))
+        rows = sparse.csr_array(
+            (ones, place.ravel(), start), shape=(len(cells), width * len(coded))
+        )
         return cls(groups.astype(np.int64), rows, secret, width)
 
     def fit(self, rest: Any) -> Sums:
         """Fit on some rows."""
-        model = linear_model.LogisticRegression(C=_SLOPES, max_iter=200, tol=1e-4)
+        from sklearn.exceptions import ConvergenceWarning  # slow to import
+        from sklearn.linear_model import LogisticRegression
+
+        model = LogisticRegression(C=_SLOPES, max_iter=200, tol=1e-4)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", exceptions.ConvergenceWarning)  # held-out rows say what it is worth
+            warnings.simplefilter(
+                "ignore", ConvergenceWarning
+            )  # held-out rows say what it is worth
             model.fit(self.rows[np.flatnonzero(rest)], self.secret[rest])
-        slopes, start = np.asarray(model.coef_), np.asarray(model.intercept_)
+        slopes = np.asarray(model.coef_)
+        start = np.asarray(model.intercept_)
         if len(slopes) == 1:
-            slopes, start = np.concatenate([0 * slopes, slopes]), np.concatenate([0 * start, start])
+            slopes = np.concatenate([0 * slopes, slopes])
+            start = np.concatenate([0 * start, start])
         return Sums(slopes.T.reshape(len(self.groups), self.width, -1), self.groups, start)
 
 
 def coarse_groups(own: CodedColumn, cells: Ints, number: int) -> Ints:
-    """(cells + 1,) which of a few groups each cell of a column is in; the last is that of all that are not known.
+    """(cells + 1,) which of a few groups each cell of a column is in; the last is that of all that
+    are not known.
 
     Args:
         own: the column.

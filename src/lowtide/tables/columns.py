@@ -1,4 +1,6 @@
-"""One column of a table as numbers: what is learnt of it at fit time, how it is read, and its values written again."""
+"""One column of a table as numbers: what is learnt of it at fit time, how it is read, and its
+values written again.
+"""
 
 import datetime as dt
 from collections import Counter
@@ -17,9 +19,12 @@ OTHER = "…other"
 DateUnit = Literal["day", "time"]
 """Whether dates are told by the day, or with a time of day."""
 Span = tuple[float, ...]
-"""The range of a column's numbers, or days since 1970-01-01, rounded outwards; empty when it held none."""
+"""The range of a column's numbers, or days since 1970-01-01, rounded outwards; empty when it held
+none.
+"""
 
-_MOST_CATEGORIES = 1000  # beyond that only the frequent ones stay: each would be a column, and saved with the model
+# Beyond that only the frequent ones stay: each would be a column, and saved with the model
+_MOST_CATEGORIES = 1000
 _KEPT_CATEGORIES = 200
 _NAMING_ROWS = 50  # from so many rows on, a text that differs in more than half of them names rows
 _MICROSECONDS = 86_400e6  # of a day
@@ -45,13 +50,19 @@ class Learnt(NamedTuple):
 
 
 def learn(column: Any, *, most: int = _MOST_CATEGORIES) -> Learnt:
-    """Look at a narwhals column for the first time; of a column of text, tell at most so many categories apart."""
+    """Look at a narwhals column for the first time; of a column of text, tell at most so many
+    categories apart.
+    """
     _refuse_unreadable(column)
     dates: DateUnit | None = None
     if holds_dates(column):
         values = _days(column)
         present = values[~np.isnan(values)]
-        dates = "day" if column.dtype == nw.Date or (len(present) and (present % 1 == 0).all()) else "time"
+        dates = (
+            "day"
+            if column.dtype == nw.Date or (len(present) and (present % 1 == 0).all())
+            else "time"
+        )
     elif holds_numbers(column):
         values = _floats(column)
         present = values[~np.isnan(values)]
@@ -68,16 +79,22 @@ def learn(column: Any, *, most: int = _MOST_CATEGORIES) -> Learnt:
 
 def span_of(low: float, high: float) -> Span:
     """A range for the plan, rounded outwards: its ends would be somebody's values."""
-    return (float(low), float(high)) if low == high else tuple(float(end) for end in rounded_range(low, high))
+    return (
+        (float(low), float(high))
+        if low == high
+        else tuple(float(end) for end in rounded_range(low, high))
+    )
 
 
 def rounded_range(low: ArrayLike, high: ArrayLike) -> tuple[Floats, Floats]:
-    """Ranges (columns,) rounded outwards to steps of 1, 2 or 5 times a power of ten, a tenth to a quarter of the range.
+    """Ranges (columns,) rounded outwards to steps of 1, 2 or 5 times a power of ten, a tenth to a
+    quarter of the range.
 
-    A release that is clipped to its range shows the ends of it: the smallest and largest value of the data would be
-    somebody's. A single value stays as it is.
+    A release that is clipped to its range shows the ends of it: the smallest and largest value of
+    the data would be somebody's. A single value stays as it is.
     """
-    low, high = np.asarray(low, dtype=np.float64), np.asarray(high, dtype=np.float64)
+    low = np.asarray(low, dtype=np.float64)
+    high = np.asarray(high, dtype=np.float64)
     wide = np.where(low < high, high - low, 1.0)
     decade = 10.0 ** np.floor(np.log10(wide / 4))
     step = decade * np.select([wide / 4 >= 5 * decade, wide / 4 >= 2 * decade], [5.0, 2.0], 1.0)
@@ -85,14 +102,19 @@ def rounded_range(low: ArrayLike, high: ArrayLike) -> tuple[Floats, Floats]:
     return np.where(low < high, rounded[0], low), np.where(low < high, rounded[1], high)
 
 
-def numbers(column: Any, fill: float | None, dates: DateUnit | None, *, stand_in: float | None = None) -> Floats32:
-    """A column of numbers or dates as (n, 1) numbers, or as (n, 2) with a mark that is 1 where a value was missing.
+def numbers(
+    column: Any, fill: float | None, dates: DateUnit | None, *, stand_in: float | None = None
+) -> Floats32:
+    """A column of numbers or dates as (n, 1) numbers, or as (n, 2) with a mark that is 1 where a
+    value was missing.
 
     Args:
         column: a narwhals column.
-        fill: what stands for a missing value; with it comes the mark. Without it a missing value is refused.
+        fill: what stands for a missing value; with it comes the mark. Without it a missing value is
+            refused.
         dates: whether the column held dates in training, and how they are told; `None` for numbers.
-        stand_in: what stands for a missing or unreadable value, without a mark, instead of refusing it.
+        stand_in: what stands for a missing or unreadable value, without a mark, instead of refusing
+            it.
     """
     values = values_of(column, dates, lenient=stand_in is not None)
     missing = np.isnan(values)
@@ -100,11 +122,17 @@ def numbers(column: Any, fill: float | None, dates: DateUnit | None, *, stand_in
     if substitute is not None:
         values = np.where(missing, substitute, values)
     single = _single(values, column)[:, None]
-    return single if fill is None else np.concatenate([single, missing[:, None].astype(np.float32)], axis=1)
+    return (
+        single
+        if fill is None
+        else np.concatenate([single, missing[:, None].astype(np.float32)], axis=1)
+    )
 
 
 def one_hot(column: Any, categories: tuple[str, ...], other: bool) -> Floats32:
-    """One column per category, (n, k); an unknown one is the last when that stands for others, else all zeros."""
+    """One column per category, (n, k); an unknown one is the last when that stands for others, else
+    all zeros.
+    """
     known = {value: place for place, value in enumerate(categories)}
     unknown = len(categories) - 1 if other else -1
     texts, cells = texts_of(column)
@@ -118,10 +146,12 @@ def one_hot(column: Any, categories: tuple[str, ...], other: bool) -> Floats32:
 def texts_of(column: Any) -> tuple[list[str], Ints]:
     """Texts, and which of them each cell prints as, (n,).
 
-    Arrow and polars tell the different values of a typed column, so that each is printed once. The values of other
-    columns may be equal and yet print differently, as `1` and `True` do.
+    Arrow and polars tell the different values of a typed column, so that each is printed once. The
+    values of other columns may be equal and yet print differently, as `1` and `True` do.
     """
-    if column.dtype != nw.String or not (column.implementation.is_pyarrow() or column.implementation.is_polars()):
+    if column.dtype != nw.String or not (
+        column.implementation.is_pyarrow() or column.implementation.is_polars()
+    ):
         return [str(value) for value in column.to_list()], np.arange(len(column))
     array = column.to_arrow().dictionary_encode()
     chunks = getattr(array, "chunks", [array])
@@ -145,9 +175,26 @@ def check_finite(rows: NDArray[Any], name: str = "X") -> Floats32:
     return np.asarray(rows, dtype=np.float32)
 
 
+def single_precision(values: NDArray[Any], name: str = "X") -> Floats32:
+    """Numbers in single precision, which everything is computed in; refuses those that it cannot
+    hold.
+    """
+    with np.errstate(over="ignore"):
+        rows: Floats32 = values.astype(np.float32)
+    large = 0
+    if values.dtype.kind in "iuf" and np.isinf(rows).any():
+        large = int((np.isinf(rows) & np.isfinite(values)).sum())
+    if large:
+        raise LowtideError(
+            f"{name} has {large} numbers beyond 3.4e38 or -3.4e38, and single precision holds no"
+            " larger ones; divide by a power of ten, or take logarithms"
+        )
+    return rows
+
+
 def _single(values: Floats, column: Any) -> Floats32:
-    with np.errstate(over="ignore"):  # what is too large for single precision is infinite, and refused as that
-        return check_finite(values.astype(np.float32), f"column {column.name!r} of X")
+    name = f"column {column.name!r} of X"
+    return check_finite(single_precision(values, name), name)
 
 
 def holds_dates(column: Any) -> bool:
@@ -161,7 +208,9 @@ def holds_numbers(column: Any) -> bool:
 
 
 def values_of(column: Any, dates: DateUnit | None, *, lenient: bool) -> Floats:
-    """(n,) numbers, or days since 1970-01-01; NaN where a value is missing, or unreadable when `lenient`."""
+    """(n,) numbers, or days since 1970-01-01; NaN where a value is missing, or unreadable when
+    `lenient`.
+    """
     if dates is not None and holds_dates(column):
         return _days(column)
     if dates is None and holds_numbers(column):
@@ -170,19 +219,25 @@ def values_of(column: Any, dates: DateUnit | None, *, lenient: bool) -> Floats:
         return np.full(len(column), np.nan)
     if dates is None and not holds_dates(column):
         missing = column.is_null().to_list()
-        cells = [np.nan if gone else _cell(v, lenient) for v, gone in zip(column.to_list(), missing, strict=True)]
+        cells = [
+            np.nan if gone else _cell(v, lenient)
+            for v, gone in zip(column.to_list(), missing, strict=True)
+        ]
         if None not in cells:
             return np.array(cells, dtype=np.float64)
     elif lenient:
         return np.full(len(column), np.nan)
     held = "numbers" if dates is None else "dates"
     raise LowtideError(
-        f"column {column.name!r} held {held} in training and now holds something else; give it as it was, or fit again"
+        f"column {column.name!r} held {held} in training and now holds something else; give it as"
+        " it was, or fit again"
     )
 
 
 def _cell(value: Any, lenient: bool) -> float | None:
-    """A cell of a column without a type as a number; `None`, or NaN when `lenient`, if it is none."""
+    """A cell of a column without a type as a number; `None`, or NaN when `lenient`, if it is
+    none.
+    """
     if isinstance(value, (bool, int, float, np.number, np.bool_, Decimal)):
         return float(value)
     if not lenient:
@@ -222,15 +277,21 @@ def _refuse_unreadable(column: Any) -> None:
         what = "lists or records"
     elif column.dtype in (nw.Object, nw.Unknown):
         kinds = {type(value) for value in column.to_list()}
-        what = next((_UNREADABLE[base] for base in _UNREADABLE if any(issubclass(k, base) for k in kinds)), None)
+        what = next(
+            (_UNREADABLE[base] for base in _UNREADABLE if any(issubclass(k, base) for k in kinds)),
+            None,
+        )
     if what is not None:
         raise LowtideError(
-            f"column {column.name!r} holds {what}; turn it into numbers, dates or text first, or drop it"
+            f"column {column.name!r} holds {what}; turn it into numbers, dates or text first, or"
+            " drop it"
         )
 
 
 def names_rows(column: Any) -> bool:
-    """Whether a narwhals column holds texts that are too many to be categories; `learn` refuses it."""
+    """Whether a narwhals column holds texts that are too many to be categories; `learn` refuses
+    it.
+    """
     if holds_dates(column) or holds_numbers(column) or len(column) < _NAMING_ROWS:
         return False
     _refuse_unreadable(column)
@@ -242,13 +303,15 @@ def _are_names(different: int, rows: int) -> bool:
 
 
 def _categories(column: Any, most: int) -> tuple[tuple[str, ...], bool]:
-    """The categories of a column of text, and whether the last one stands for all that are not listed."""
+    """The categories of a column of text, and whether the last one stands for all that are not
+    listed.
+    """
     texts = [str(value) for value in column.to_list()]
     counts = Counter(texts)
     if _are_names(len(counts), len(texts)):
         raise LowtideError(
-            f"column {column.name!r} holds {len(counts)} different texts in {len(texts)} rows, too many to be "
-            "categories; drop it if it names rows, or merge rare values"
+            f"column {column.name!r} holds {len(counts)} different texts in {len(texts)} rows, too"
+            " many to be categories; drop it if it names rows, or merge rare values"
         )
     if len(counts) <= most:
         return tuple(sorted(counts)), False
@@ -265,18 +328,24 @@ HIDDEN = "hidden"
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _DAY = 86_400_000_000  # microseconds
 _UNITS = {"s": 1_000_000, "ms": 1_000}  # the same; finer ones are told to the microsecond
-# What Python's dates can hold, in days since 1970-01-01, a day off the ends for time zones; and 64 bits of nanoseconds.
-_FIRST, _LAST = (day.toordinal() - _EPOCH.toordinal() for day in (dt.date(1, 1, 2), dt.date(9999, 12, 30)))
+# What Python's dates can hold, in days since 1970-01-01, a day off the ends for time zones; and 64
+# bits of nanoseconds.
+_FIRST, _LAST = (
+    day.toordinal() - _EPOCH.toordinal() for day in (dt.date(1, 1, 2), dt.date(9999, 12, 30))
+)
 _NANOSECOND_DAYS = 106_750
 
 
 def to_dtype(values: Floats | Floats32, dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Numbers as a NumPy type: rounded for whole numbers and booleans, clipped to what the type can hold."""
+    """Numbers as a NumPy type: rounded for whole numbers and booleans, clipped to what the type can
+    hold.
+    """
     wide = np.asarray(values, dtype=np.float64)
     if dtype.kind == "b":
         return wide >= 0.5
     if dtype.kind in "iu":
-        low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+        low = np.iinfo(dtype).min
+        high = np.iinfo(dtype).max
         # The largest whole number of 64 bits is not a double; the next double below it is taken.
         top = float(high) if int(float(high)) <= high else float(np.nextafter(float(high), 0.0))
         return np.clip(np.rint(wide), float(low), top).astype(dtype)
@@ -304,14 +373,18 @@ def to_dates(days: Floats | Floats32, column: Any, dates: DateUnit) -> list[Any]
     Args:
         days: (n,) days; what the type cannot hold becomes the nearest that it can.
         column: the narwhals column as it was.
-        dates: whether the column told dates by the `day`, to which they are then rounded, or with a `time`.
+        dates: whether the column told dates by the `day`, to which they are then rounded, or with a
+            `time`.
     """
     wide = np.clip(np.asarray(days, dtype=np.float64), _FIRST, _LAST)
     unit = getattr(column.dtype, "time_unit", None)
     if unit == "ns":
         wide = np.clip(wide, -_NANOSECOND_DAYS, _NANOSECOND_DAYS)
     step = _DAY if dates == "day" else _UNITS.get(unit or "", 1)
-    moments = [_EPOCH + dt.timedelta(microseconds=int(count) * step) for count in np.rint(wide * (_DAY / step))]
+    moments = [
+        _EPOCH + dt.timedelta(microseconds=int(count) * step)
+        for count in np.rint(wide * (_DAY / step))
+    ]
     if column.dtype == nw.Date:
         return [moment.date() for moment in moments]
     if column.dtype.time_zone is None:
@@ -320,7 +393,9 @@ def to_dates(days: Floats | Floats32, column: Any, dates: DateUnit) -> list[Any]
 
 
 def hidden_text(categories: Sequence[str], column: Any) -> Any:
-    """What a redacted category shows: a word that is not a category, or a missing value where no other word fits."""
+    """What a redacted category shows: a word that is not a category, or a missing value where no
+    other word fits.
+    """
     if column.dtype not in (nw.String, nw.Object):
         return missing(column)
     word = HIDDEN
@@ -337,16 +412,17 @@ def missing(column: Any) -> Any:
 def from_text(texts: Sequence[str], column: Any, *, other: str | None = None) -> list[Any]:
     """Categories, which are `str(value)`, as the values they stand for.
 
-    What is written depends on the category alone, never on the cell it replaces: of two values that print alike, a cell
-    that kept its own would tell which one it was. So such columns are refused, and a text that prints like the
-    missing value is one.
+    What is written depends on the category alone, never on the cell it replaces: of two values that
+    print alike, a cell that kept its own would tell which one it was. So such columns are refused,
+    and a text that prints like the missing value is one.
 
     Args:
         texts: the category of each cell to write.
-        column: the narwhals column as it was; its values, and the categories its type lists, are what texts stand for.
-            A category that is not among them is made from its text by the type of the other values.
-        other: the category that stands for all that are not listed. It is written as it is into a column of text, and
-            as a missing value where the type knows no such word.
+        column: the narwhals column as it was; its values, and the categories its type lists, are
+            what texts stand for. A category that is not among them is made from its text by the
+            type of the other values.
+        other: the category that stands for all that are not listed. It is written as it is into a
+            column of text, and as a missing value where the type knows no such word.
     """
     nulls = [missing(column), *([np.nan] if column.implementation.is_pandas_like() else [])]
     known: dict[str, Any] = {str(null): null for null in nulls}
@@ -357,17 +433,20 @@ def from_text(texts: Sequence[str], column: Any, *, other: str | None = None) ->
         first = known.setdefault(str(value), value)
         if str(value) not in reserved and (type(value) is not type(first) or value != first):
             raise LowtideError(
-                f"column {column.name!r} holds different values that print alike, and a response speaks of what is "
-                "printed; cast it to text first"
+                f"column {column.name!r} holds different values that print alike, and a response"
+                " speaks of what is printed; cast it to text first"
             )
-    types = sorted({type(v) for text, v in known.items() if text not in reserved}, key=lambda kind: kind.__name__)
+    types = sorted(
+        {type(v) for text, v in known.items() if text not in reserved},
+        key=lambda kind: kind.__name__,
+    )
     if other is not None:
         known[other] = other if column.dtype in (nw.String, nw.Object) else nulls[0]
     strange = set(texts) - known.keys()
     if strange and _is_closed(column):
         raise LowtideError(
-            f"the type of column {column.name!r} lacks a category that was there in training and has been drawn; "
-            "give the column all its categories, also those that no row has"
+            f"the type of column {column.name!r} lacks a category that was there in training and"
+            " has been drawn; give the column all its categories, also those that no row has"
         )
     for text in strange:
         known[text] = _parse(text, types)
@@ -376,7 +455,9 @@ def from_text(texts: Sequence[str], column: Any, *, other: str | None = None) ->
 
 def _is_closed(column: Any) -> bool:
     """Whether the type refuses values beyond the categories it lists."""
-    return column.dtype == nw.Enum or (column.dtype == nw.Categorical and column.implementation.is_pandas_like())
+    return column.dtype == nw.Enum or (
+        column.dtype == nw.Categorical and column.implementation.is_pandas_like()
+    )
 
 
 def _listed(column: Any) -> list[Any]:

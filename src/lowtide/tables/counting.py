@@ -38,18 +38,25 @@ class Counts:
         prior = np.bincount(self.secret) / len(self.secret)
         count = np.zeros((len(self.known) + 1, len(prior)))
         np.add.at(count, (self.place[rest], self.secret[rest]), 1.0)
-        return np.asarray(np.log((count / prior + _ALONE) / (count.sum(axis=1, keepdims=True) + _ALONE)))
+        return np.asarray(
+            np.log((count / prior + _ALONE) / (count.sum(axis=1, keepdims=True) + _ALONE))
+        )
 
 
 def find(points: Ints, rows: Ints) -> Ints:
-    """The number of each row (n, …) among known points (k, …) in lexicographic order; k where it is not one of them."""
+    """The number of each row (n, …) among known points (k, …) in lexicographic order; k where it is
+    not one of them.
+    """
     both = np.concatenate([points, rows]) + 1  # cells begin at −1
     sizes = [int(most) + 1 for most in both.max(axis=0, initial=0)]
     if math.prod(sizes) < 2**62:  # one number stands for a row, in the same order
-        marks = both @ np.array([math.prod(sizes[j + 1 :]) for j in range(len(sizes))], dtype=np.int64)
+        marks = both @ np.array(
+            [math.prod(sizes[j + 1 :]) for j in range(len(sizes))], dtype=np.int64
+        )
     else:
         marks = np.unique(both, axis=0, return_inverse=True)[1].ravel()
-    known, asked = marks[: len(points)], marks[len(points) :]
+    known = marks[: len(points)]
+    asked = marks[len(points) :]
     place = np.searchsorted(known, asked)
     found = np.append(known, -1)[place] == asked
     return np.where(found, place, len(points))

@@ -1,7 +1,8 @@
-"""Where redrawn values come from: the law of a feature given what a row has released, the same for every class.
+"""Where redrawn values come from: the law of a feature given what a row has released, the same for
+every class.
 
-A tree over what was released sorts rows into leaves; each leaf keeps how often every point (a combination of cells that
-enough rows show) occurs in it.
+A tree over what was released sorts rows into leaves; each leaf keeps how often every point (a
+combination of cells that enough rows show) occurs in it.
 """
 
 from __future__ import annotations
@@ -13,16 +14,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lowtide.extras import optional
 from lowtide.tables.codes import FEWEST, CodedColumn
 from lowtide.tables.frequencies import Frequencies
 from lowtide.types import Floats, Ints
 
-trees = optional("sklearn.tree")  # slow to import, and needed for fitting alone
 ColumnCounts = tuple[Frequencies, tuple[int, ...]]
 
 _LEAVES = 1024
-_LEAF_SHARE, _LEAF_ROWS = 1 / 2000, 20  # the fewest rows of a leaf; coarser ones propose values that do not fit the row
+# the fewest rows of a leaf; coarser ones propose values that do not fit the row
+_LEAF_SHARE = 1 / 2000
+_LEAF_ROWS = 20
 _POOLED = 2.0  # rows' worth of the law of all leaves together that every leaf is given
 _TARGETS = 8  # indicators of points that a tree looks at, the most frequent ones
 _GONE = -1e12  # what a tree reads where a value is missing
@@ -33,8 +34,8 @@ class Donors:
     """The law of one feature, given what was released before it.
 
     Attributes:
-        points: (k, columns + count classes) cells of the feature's columns, and how often the numbers of those with
-            ranges occur.
+        points: (k, columns + count classes) cells of the feature's columns, and how often the
+            numbers of those with ranges occur.
         chances: (leaves, k) cumulative, the last column is 1.
         column: (nodes,) of the tree: which released column a node looks at; −1 for a leaf.
         threshold: (nodes,) rows up to it go left.
@@ -98,10 +99,11 @@ class Donors:
         return np.minimum(found, len(self.points) - 1)
 
     def candidates(self, leaves: Ints, uniform: Floats, number: int) -> tuple[Ints, Floats]:
-        """Points (n, k) that stand for the law of each row, by their number, and the share of each (n, k).
+        """Points (n, k) that stand for the law of each row, by their number, and the share of each
+        (n, k).
 
-        All there are, where these are few; else `number` of them at even steps through the law, so that a point that is
-        as frequent as a step is never missed.
+        All there are, where these are few; else `number` of them at even steps through the law, so
+        that a point that is as frequent as a step is never missed.
 
         Args:
             leaves: (n,) of the rows.
@@ -110,21 +112,28 @@ class Donors:
         """
         k = len(self.points)
         if k <= number:
-            return np.tile(np.arange(k), (len(leaves), 1)), np.diff(self.chances, axis=1, prepend=0.0)[leaves]
+            return np.tile(np.arange(k), (len(leaves), 1)), np.diff(
+                self.chances, axis=1, prepend=0.0
+            )[leaves]
         steps = (np.arange(number) + uniform[:, None]) / number
         return self.propose(leaves, steps), np.full(steps.shape, 1 / number)
 
     def draw(
-        self, coded: tuple[CodedColumn, ...], numbers: Ints, uniform: Floats, counts: ColumnCounts | None = None
+        self,
+        coded: tuple[CodedColumn, ...],
+        numbers: Ints,
+        uniform: Floats,
+        counts: ColumnCounts | None = None,
     ) -> tuple[Floats, Ints]:
-        """Codes (…, columns) for points by their number (…), and how often they occur, in classes (…, columns).
+        """Codes (…, columns) for points by their number (…), and how often they occur, in classes
+        (…, columns).
 
         Args:
             coded: the columns of the feature.
             numbers: of the points.
             uniform: (…) in (0, 1), which number of a range is taken.
-            counts: of the file that the codes are for, and the numbers of the columns; without, every number of a range
-                is a new one.
+            counts: of the file that the codes are for, and the numbers of the columns; without,
+                every number of a range is a new one.
         """
         codes = np.empty((*numbers.shape, len(coded)))
         classes = np.zeros((*numbers.shape, len(coded)), dtype=np.intp)
@@ -136,7 +145,9 @@ class Donors:
                 if counts is not None:
                     file, columns = counts
                     wanted = self.points[numbers, column]
-                    codes[..., j], classes[..., j] = file.stand_ins(columns[j], cell, wanted, codes[..., j], uniform)
+                    codes[..., j], classes[..., j] = file.stand_ins(
+                        columns[j], cell, wanted, codes[..., j], uniform
+                    )
                 column += 1
         return codes, classes
 
@@ -154,10 +165,17 @@ def _grow(past: Floats, own: Ints, seed: int) -> tuple[tuple[Ints, Floats, Ints,
     """A tree that predicts points from the past: its arrays, and the leaf (n,) of each row."""
     if past.shape[1] == 0 or own.max() < 1:
         nothing = np.zeros(1, dtype=np.int64)
-        return (nothing - 1, np.zeros(1), nothing, nothing, nothing), np.zeros(len(own), dtype=np.intp)
+        return (nothing - 1, np.zeros(1), nothing, nothing, nothing), np.zeros(
+            len(own), dtype=np.intp
+        )
     frequent = np.argsort(-np.bincount(own[own >= 0]), kind="stable")[:_TARGETS]
-    targets = np.column_stack([own[:, None] == frequent, own / max(1, own.max())]).astype(np.float64)
-    tree = trees.DecisionTreeRegressor(
+    targets = np.column_stack([own[:, None] == frequent, own / max(1, own.max())]).astype(
+        np.float64
+    )
+
+    from sklearn.tree import DecisionTreeRegressor  # slow to import
+
+    tree = DecisionTreeRegressor(
         max_leaf_nodes=_LEAVES,
         min_samples_leaf=max(_LEAF_ROWS, int(len(own) * _LEAF_SHARE)),
         random_state=seed % 2**31,

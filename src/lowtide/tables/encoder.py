@@ -1,4 +1,6 @@
-"""Tables as numbers: arrays, data frames of any library, sparse matrices and tensors, read the same way twice."""
+"""Tables as numbers: arrays, data frames of any library, sparse matrices and tensors, read the same
+way twice.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -11,7 +13,18 @@ from scipy import sparse
 
 from lowtide.errors import LowtideError, LowtideTypeError
 from lowtide.features import Features
-from lowtide.tables.columns import DateUnit, Learnt, Span, check_finite, learn, names_rows, numbers, one_hot, span_of
+from lowtide.tables.columns import (
+    DateUnit,
+    Learnt,
+    Span,
+    check_finite,
+    learn,
+    names_rows,
+    numbers,
+    one_hot,
+    single_precision,
+    span_of,
+)
 from lowtide.types import Floats, Floats32
 
 MOST_CATEGORIES = 2000  # of all columns of a table together
@@ -22,18 +35,22 @@ Rows = Any
 
 @dataclass(frozen=True)
 class TableEncoder:
-    """How a table becomes columns of numbers; frozen at fit time, so that later tables are read alike.
+    """How a table becomes columns of numbers; frozen at fit time, so that later tables are read
+    alike.
 
-    A column of text becomes one column per category, and a missing text is a category of its own. Dates become days
-    since 1970-01-01, with a fraction for times (in single precision, so that times of these decades are told to three
-    minutes). A column of a data frame whose numbers or dates had gaps at fit time becomes two: the values, with the
-    median in the gaps, and a mark that is 1 where there was one. In arrays, and in columns that had no gaps, a missing
-    number is refused: there is no value that could stand for it without telling something.
+    A column of text becomes one column per category, and a missing text is a category of its own.
+    Dates become days since 1970-01-01, with a fraction for times (in single precision, so that
+    times of these decades are told to three minutes). A column of a data frame whose numbers or
+    dates had gaps at fit time becomes two: the values, with the median in the gaps, and a mark that
+    is 1 where there was one. In arrays, and in columns that had no gaps, a missing number is
+    refused: there is no value that could stand for it without telling something.
 
     Attributes:
         names: the names of the input columns; empty when the input was an array without names.
-        categories: for each input column its categories (one column of numbers each), or `None` for a number.
-        fills: for each input column what stands for a missing number, or `None` when none was missing.
+        categories: for each input column its categories (one column of numbers each), or `None` for
+            a number.
+        fills: for each input column what stands for a missing number, or `None` when none was
+            missing.
         dates: for each input column `day` or `time` when it holds dates, else `None`.
         others: for each input column whether its last category stands for all that are not listed.
         spans: for each input column of numbers or dates the range it had, see `Span`.
@@ -53,20 +70,25 @@ class TableEncoder:
         for name, default in defaults.items():
             given = getattr(self, name) or (default,) * n
             if len(given) != n:
-                raise LowtideError(f"an encoder needs one entry of {name} for each of {n} columns, got {len(given)}")
+                raise LowtideError(
+                    f"an encoder needs one entry of {name} for each of {n} columns, got"
+                    f" {len(given)}"
+                )
             object.__setattr__(self, name, tuple(given))
 
     @property
     def widths(self) -> tuple[int, ...]:
         """How many encoded columns each input column has; of a number the first is its value."""
         return tuple(
-            (1 if fill is None else 2) if values is None else len(values)
+            1 + (fill is not None) if values is None else len(values)
             for values, fill in zip(self.categories, self.fills, strict=True)
         )
 
     def learnt(self, j: int) -> Learnt:
         """What was learnt of input column j."""
-        return Learnt(self.categories[j], self.fills[j], self.dates[j], self.others[j], self.spans[j])
+        return Learnt(
+            self.categories[j], self.fills[j], self.dates[j], self.others[j], self.spans[j]
+        )
 
     @property
     def inputs(self) -> int:
@@ -91,8 +113,8 @@ class TableEncoder:
 
         Args:
             x: the table.
-            stand_in: (encoded columns,) what to read a missing or unreadable number of a data frame as, where none was
-                missing in training. Without it such a table is refused.
+            stand_in: (encoded columns,) what to read a missing or unreadable number of a data frame
+                as, where none was missing in training. Without it such a table is refused.
         """
         if is_frame(x):
             places = None if stand_in is None else np.asarray(stand_in, dtype=np.float64)
@@ -108,11 +130,13 @@ class TableEncoder:
         return rows
 
     def check(self, frame: Any) -> int:
-        """Refuse a data frame that `encode` refuses, without encoding its text; return its number of rows.
+        """Refuse a data frame that `encode` refuses, without encoding its text; return its number
+        of rows.
 
-        Columns must all be there. Numbers and dates must be such, finite in single precision, and none missing where
-        none was in training: that a value is missing would tell what nobody has judged. Any text is accepted, as by
-        `encode`, to which a category that was not there in training is none of those that were.
+        Columns must all be there. Numbers and dates must be such, finite in single precision, and
+        none missing where none was in training: that a value is missing would tell what nobody has
+        judged. Any text is accepted, as by `encode`, to which a category that was not there in
+        training is none of those that were.
         """
         held = nw.from_native(frame, eager_only=True)
         for j, column in enumerate(self._columns(held)):
@@ -123,7 +147,9 @@ class TableEncoder:
     def _encode_frame(self, frame: Any, stand_in: Floats | None = None) -> Floats32:
         starts = np.cumsum((0, *self.widths))
         blocks = []
-        for j, (column, values) in enumerate(zip(self._columns(frame), self.categories, strict=True)):
+        for j, (column, values) in enumerate(
+            zip(self._columns(frame), self.categories, strict=True)
+        ):
             if values is not None:
                 blocks.append(one_hot(column, values, self.others[j]))
                 continue
@@ -133,10 +159,14 @@ class TableEncoder:
 
     def _columns(self, frame: Any) -> list[Any]:
         """The columns of a narwhals frame in the order of training."""
-        own = {str(name): name for name in frame.columns}  # pandas also has columns whose names are numbers
+        own = {
+            str(name): name for name in frame.columns
+        }  # pandas also has columns whose names are numbers
         missing = [name for name in self.names if name not in own]
         if missing:
-            raise LowtideError(f"X lacks the column(s) {', '.join(missing)} that were there in training")
+            raise LowtideError(
+                f"X lacks the column(s) {', '.join(missing)} that were there in training"
+            )
         names = self.names or tuple(own)
         self._check_width(len(names))
         return [frame.get_column(own[name]) for name in names]
@@ -144,7 +174,8 @@ class TableEncoder:
     def _check_width(self, columns: int) -> None:
         if columns != len(self.categories):
             raise LowtideError(
-                f"X has {columns} features, but TIDE is expecting {len(self.categories)} features as input"
+                f"X has {columns} features, but TIDE is expecting {len(self.categories)} features"
+                " as input"
             )
 
 
@@ -152,7 +183,9 @@ def read_encoder(config: Mapping[str, Any]) -> TableEncoder:
     """Rebuild an encoder from the JSON of its fields; those that have defaults may be left out."""
     categories = tuple(None if values is None else tuple(values) for values in config["categories"])
     fills, dates, others = (tuple(config.get(name, ())) for name in ("fills", "dates", "others"))
-    spans = tuple(None if span is None else tuple(map(float, span)) for span in config.get("spans", ()))
+    spans = tuple(
+        None if span is None else tuple(map(float, span)) for span in config.get("spans", ())
+    )
     if any(span is not None and len(span) not in (0, 2) for span in spans):
         raise LowtideError("a span must be the two ends of a range, or empty; make it again")
     return TableEncoder(tuple(config["names"]), categories, fills, dates, others, spans)
@@ -178,7 +211,8 @@ def read_table(x: Any) -> tuple[Rows, TableEncoder]:
 
 
 def read_shown(x: Any) -> tuple[Rows, TableEncoder]:
-    """Read whatever a table shows, for attackers: a column of texts that name rows is left to their surface.
+    """Read whatever a table shows, for attackers: a column of texts that name rows is left to their
+    surface.
 
     A table with no other column is one column of zeros, and its encoder knows none.
     """
@@ -193,7 +227,9 @@ def read_shown(x: Any) -> tuple[Rows, TableEncoder]:
 
 
 def _array_spans(x: Any) -> tuple[Span | None, ...]:
-    """The range of each column of an array or tensor, in its own precision; unknown for sparse ones."""
+    """The range of each column of an array or tensor, in its own precision; unknown for sparse
+    ones.
+    """
     if sparse.issparse(x):
         return ()
     array = x.detach().cpu().numpy() if hasattr(x, "detach") else np.asarray(x)
@@ -202,11 +238,13 @@ def _array_spans(x: Any) -> tuple[Span | None, ...]:
 
 
 def category_cap(counts: Sequence[int]) -> int:
-    """How many categories a column may have, so that columns with so many categories have `MOST_CATEGORIES` in all.
+    """How many categories a column may have, so that columns with so many categories have
+    `MOST_CATEGORIES` in all.
 
     Each category is a column of numbers, and the time and memory of a fit grow with them.
     """
-    left, rest = MOST_CATEGORIES, sorted(counts)
+    left = MOST_CATEGORIES
+    rest = sorted(counts)
     for place, count in enumerate(rest):
         share = left // (len(rest) - place)
         if count > share:
@@ -216,13 +254,21 @@ def category_cap(counts: Sequence[int]) -> int:
 
 
 def take_rows(x: Any, index: ArrayLike) -> Any:
-    """The rows of a table at (k,) whole positions from 0, in that order, as a table of the same kind."""
+    """The rows of a table at (k,) whole positions from 0, in that order, as a table of the same
+    kind.
+    """
     places = np.asarray(index)
     if places.ndim != 1 or not (np.issubdtype(places.dtype, np.integer) or places.size == 0):
-        raise LowtideError(f"index must be a list of whole positions, got {places.dtype} {places.shape}")
+        raise LowtideError(
+            f"index must be a list of whole positions, got {places.dtype} {places.shape}"
+        )
     places = places.astype(np.intp)
     frame = nw.from_native(x, eager_only=True) if is_frame(x) else None
-    n = len(x) if frame is None and not hasattr(x, "shape") else (x if frame is None else frame).shape[0]
+    n = (
+        len(x)
+        if frame is None and not hasattr(x, "shape")
+        else (x if frame is None else frame).shape[0]
+    )
     if places.size and (places.min() < 0 or places.max() >= n):
         raise LowtideError(f"index must lie in [0, {n - 1}], the rows of the table")
     if frame is not None:
@@ -237,7 +283,9 @@ def take_rows(x: Any, index: ArrayLike) -> Any:
 
 
 def read_rows(x: Any) -> Rows:
-    """Return an array, a sparse matrix or a tensor as float32 rows; a float32 memory map stays on disk."""
+    """Return an array, a sparse matrix or a tensor as float32 rows; a float32 memory map stays on
+    disk.
+    """
     if sparse.issparse(x):
         rows = sparse.csr_array(x, dtype=np.float32)
         rows.sum_duplicates()  # and sorts the columns of each row
@@ -249,7 +297,11 @@ def read_rows(x: Any) -> Rows:
         array = np.asanyarray(x) if isinstance(x, np.memmap) else np.asarray(x)
         if array.dtype.kind == "c":
             raise LowtideError("Complex data not supported: X must hold real numbers")
-        rows = array if isinstance(array, np.memmap) and array.dtype == np.float32 else array.astype(np.float32)
+        rows = (
+            array
+            if isinstance(array, np.memmap) and array.dtype == np.float32
+            else single_precision(array)
+        )
     except LowtideError:
         raise
     except TypeError as error:
@@ -259,25 +311,31 @@ def read_rows(x: Any) -> Rows:
     except ValueError as error:
         raise LowtideError("X must hold numbers; give columns of text in a data frame") from error
     rows = _checked_shape(rows)
-    for start in range(0, len(rows), _BLOCK):  # block by block: a memory map must not be read into memory at once
+    for start in range(
+        0, len(rows), _BLOCK
+    ):  # block by block: a memory map must not be read into memory at once
         check_finite(rows[start : start + _BLOCK])
     return rows
 
 
 def is_frame(x: Any) -> bool:
     """Whether `x` is a data frame of any library, with columns that have names."""
-    return hasattr(x, "columns") or hasattr(x, "__narwhals_dataframe__") or type(x).__module__.startswith("pyarrow")
+    return (
+        hasattr(x, "columns")
+        or hasattr(x, "__narwhals_dataframe__")
+        or type(x).__module__.startswith("pyarrow")
+    )
 
 
 def _checked_shape(rows: Rows) -> Rows:
     if len(rows.shape) != 2:
         raise LowtideError(
-            f"Expected 2D array, got {len(rows.shape)}D array instead: X must have shape (rows, columns). "
-            "Reshape your data with .reshape(-1, 1) if it has a single column"
+            f"Expected 2D array, got {len(rows.shape)}D array instead: X must have shape (rows,"
+            " columns). Reshape your data with .reshape(-1, 1) if it has a single column"
         )
     if rows.shape[0] == 0 or rows.shape[1] == 0:
         raise LowtideError(
-            f"Found array with {rows.shape[0]} sample(s) and {rows.shape[1]} feature(s) (shape={rows.shape}) "
-            "while a minimum of 1 is required."
+            f"Found array with {rows.shape[0]} sample(s) and {rows.shape[1]} feature(s)"
+            f" (shape={rows.shape}) while a minimum of 1 is required."
         )
     return rows

@@ -1,8 +1,10 @@
-"""Hidden columns filled in: values drawn from their law given what a row shows, so that a release has no holes.
+"""Hidden columns filled in: values drawn from their law given what a row shows, so that a release
+has no holes.
 
-A value that is filled in depends on what the row shows and on chance, never on what it hides or on its secret: that is
-post-processing of a release with holes, and tells nothing more. The law is learnt from reference rows; where the row
-itself may be among them, it is asked of those that show something else.
+A value that is filled in depends on what the row shows and on chance, never on what it hides or on
+its secret: that is post-processing of a release with holes, and tells nothing more. The law is
+learnt from reference rows; where the row itself may be among them, it is asked of those that show
+something else.
 """
 
 from __future__ import annotations
@@ -80,7 +82,9 @@ class ColumnFill:
         gone = [j for columns in hidden for j in columns]
         past = [j for j in range(len(coded)) if j not in gone]
         fill = cls(coded, tuple(past), (), seed)
-        fold, steps, known = fill._folds(shown), [], shown.copy()
+        fold = fill._folds(shown)
+        steps = []
+        known = shown.copy()
         for k, columns in enumerate(hidden):
             own = list(columns)
             points = points_of(tuple(coded[j] for j in own), codes[:, own], classes[:, own])
@@ -96,14 +100,17 @@ class ColumnFill:
 
     def fill(self, codes: Floats, ids: Ids, noise: KeyedNoise) -> Floats:
         """Rows (n, columns) with their hidden columns filled in, whatever these held."""
-        found, past, fold = codes.copy(), list(self.shown), self._folds(codes)
+        found = codes.copy()
+        past = list(self.shown)
+        fold = self._folds(codes)
         for step in self.steps:
             own = list(step.columns)
             coded = tuple(self.coded[j] for j in own)
             name = " + ".join(one.name for one in coded)
             draw = drawing(noise.derive(b"fill"), name, ids, found[:, past])
             every = np.arange(len(codes))
-            which, within = draw(every, 0)[:, None], draw(every, 1)[:, None]
+            which = draw(every, 0)[:, None]
+            within = draw(every, 1)[:, None]
             for each, donors in enumerate(step.donors):
                 rows = np.flatnonzero(fold == each)
                 if len(rows):
@@ -123,7 +130,8 @@ class ColumnFill:
         codes = np.full((len(held), len(self.coded)), np.nan)
         for j in self.shown:
             codes[:, j] = self.coded[j].read(held.get_column(own[self.coded[j].name]))
-        found, every = self.fill(codes, ids, noise), np.arange(len(held))
+        found = self.fill(codes, ids, noise)
+        every = np.arange(len(held))
         filled = []
         for step in self.steps:
             for j in step.columns:
@@ -141,10 +149,17 @@ class ColumnFill:
         }
         coded = [one.to_config() for one in self.coded]
         columns = [list(step.columns) for step in self.steps]
-        return {"coded": coded, "shown": list(self.shown), "steps": columns, "seed": self.seed}, tensors
+        return {
+            "coded": coded,
+            "shown": list(self.shown),
+            "steps": columns,
+            "seed": self.seed,
+        }, tensors
 
     @classmethod
-    def read(cls, config: Mapping[str, Any] | None, tensors: Mapping[str, NDArray[Any]]) -> ColumnFill | None:
+    def read(
+        cls, config: Mapping[str, Any] | None, tensors: Mapping[str, NDArray[Any]]
+    ) -> ColumnFill | None:
         """Rebuild what `parts` gave; `None` of `None`."""
         if config is None:
             return None
@@ -153,7 +168,11 @@ class ColumnFill:
             laws = []
             for each in range(_FOLDS):
                 start = f"{_PREFIX}{k}.{each}."
-                own = {name.removeprefix(start): one for name, one in tensors.items() if name.startswith(start)}
+                own = {
+                    name.removeprefix(start): one
+                    for name, one in tensors.items()
+                    if name.startswith(start)
+                }
                 laws.append(Donors.of_arrays(own))
             steps.append(FillStep(tuple(map(int, columns)), tuple(laws)))
         coded = tuple(CodedColumn.from_config(one) for one in config["coded"])

@@ -1,8 +1,8 @@
 """How often values occur in a whole file, counted batch by batch, in memory that does not grow.
 
-How often a number occurs is a feature that no column shows, and attackers read it. A redrawn number must therefore
-occur as often as it claims to: one that is meant to be unique is new, and one that several rows share is one that
-several rows of this very file share.
+How often a number occurs is a feature that no column shows, and attackers read it. A redrawn number
+must therefore occur as often as it claims to: one that is meant to be unique is new, and one that
+several rows share is one that several rows of this very file share.
 """
 
 from __future__ import annotations
@@ -39,28 +39,41 @@ class Frequencies:
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """All that was counted, to be sent to others."""
-        return {f"{j}.{name}": array for j, one in self._counted.items() for name, array in one.arrays().items()}
+        return {
+            f"{j}.{name}": array
+            for j, one in self._counted.items()
+            for name, array in one.arrays().items()
+        }
 
     def merge(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Add what was counted elsewhere, as `arrays` gave it; the same as if all rows had been counted here."""
+        """Add what was counted elsewhere, as `arrays` gave it; the same as if all rows had been
+        counted here.
+        """
         for j, counted in self._counted.items():
-            counted.merge({name: arrays[f"{j}.{name}"] for name in ("slots", "values", "counts", "limit")})
+            counted.merge(
+                {name: arrays[f"{j}.{name}"] for name in ("slots", "values", "counts", "limit")}
+            )
 
     def classes(self, codes: Floats) -> Ints:
-        """(n, columns) how often each value occurs, in classes; 0 for columns that are not counted."""
+        """(n, columns) how often each value occurs, in classes; 0 for columns that are not
+        counted.
+        """
         found = np.zeros(codes.shape, dtype=np.intp)
         for j, counted in self._counted.items():
             found[:, j] = counted.classes(codes[:, j])
         return found
 
-    def stand_ins(self, column: int, cell: Ints, wanted: Ints, codes: Floats, uniform: Floats) -> tuple[Floats, Ints]:
+    def stand_ins(
+        self, column: int, cell: Ints, wanted: Ints, codes: Floats, uniform: Floats
+    ) -> tuple[Floats, Ints]:
         """Codes (…) that occur as often as they should, and how often they then do, in classes (…).
 
         Args:
             column: its number.
             cell: (…) where the codes lie.
             wanted: (…) classes; 0 asks for a number that nobody else has.
-            codes: (…) new numbers, taken where one is asked for, and where no number occurs as often as it should.
+            codes: (…) new numbers, taken where one is asked for, and where no number occurs as
+                often as it should.
             uniform: (…) in (0, 1), which of several numbers is taken.
         """
         counted = self._counted[column]
@@ -82,16 +95,21 @@ class _Shared(NamedTuple):
     first: Ints
 
     def draw(self, cell: Ints, wanted: Ints, otherwise: Floats, uniform: Floats) -> Floats:
-        """A number (…) for each cell and class, the more often it occurs the more likely; `otherwise` without one."""
+        """A number (…) for each cell and class, the more often it occurs the more likely;
+        `otherwise` without one.
+        """
         place = cell * COUNT_CLASSES + wanted
-        first, last = self.first[place], self.first[place + 1]
+        first = self.first[place]
+        last = self.first[place + 1]
         there = (wanted > 0) & (last > first)
         if not there.any():
             return otherwise
         low = np.where(first[there] > 0, self.ends[first[there] - 1], 0.0)
         level = low + uniform[there] * (self.ends[last[there] - 1] - low)
         found = otherwise.copy()
-        found[there] = self.values[np.clip(np.searchsorted(self.ends, level), first[there], last[there] - 1)]
+        found[there] = self.values[
+            np.clip(np.searchsorted(self.ends, level), first[there], last[there] - 1)
+        ]
         return found
 
 
@@ -101,7 +119,8 @@ class _Counted:
     def __init__(self, own: CodedColumn) -> None:
         self._own = own
         self._slots = np.zeros(_SLOTS, dtype=np.uint32)
-        self._values, self._counts = np.zeros(0), np.zeros(0, dtype=np.int64)
+        self._values = np.zeros(0)
+        self._counts = np.zeros(0, dtype=np.int64)
         self._limit = np.uint64(2**64 - 1)  # values whose marks lie above are not listed
         self._shared: _Shared | None = None
 
@@ -111,7 +130,12 @@ class _Counted:
         self._list(*np.unique(codes[~np.isnan(codes)], return_counts=True))
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        return {"slots": self._slots, "values": self._values, "counts": self._counts, "limit": np.array(self._limit)}
+        return {
+            "slots": self._slots,
+            "values": self._values,
+            "counts": self._counts,
+            "limit": np.array(self._limit),
+        }
 
     def merge(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         self._shared = None
@@ -122,12 +146,15 @@ class _Counted:
     def _list(self, values: Floats, counts: NDArray[Any]) -> None:
         """Count some different values by name, as far as they are listed."""
         values, place = np.unique(np.concatenate([self._values, values]), return_inverse=True)
-        counts = np.bincount(place.ravel(), weights=np.concatenate([self._counts, counts])).astype(np.int64)
+        counts = np.bincount(place.ravel(), weights=np.concatenate([self._counts, counts])).astype(
+            np.int64
+        )
         marks = spread(bits_of(values))
         while (marks <= self._limit).sum() > _LISTED:
             self._limit >>= np.uint64(1)
         listed = marks <= self._limit
-        self._values, self._counts = values[listed], counts[listed]
+        self._values = values[listed]
+        self._counts = counts[listed]
 
     def classes(self, codes: Floats, more: int = 0) -> Ints:
         """(…) count classes; `more` is added to every count."""
@@ -140,9 +167,12 @@ class _Counted:
             some = np.flatnonzero(self._own.is_range(cell) & (self._counts > 1))
             place = cell[some] * COUNT_CLASSES + count_classes(self._counts[some])
             order = np.argsort(place, kind="stable")
-            some, place = some[order], place[order]
+            some = some[order]
+            place = place[order]
             first = np.searchsorted(place, np.arange(self._own.cells * COUNT_CLASSES + 1))
-            self._shared = _Shared(self._values[some], np.cumsum(self._counts[some], dtype=np.float64), first)
+            self._shared = _Shared(
+                self._values[some], np.cumsum(self._counts[some], dtype=np.float64), first
+            )
         return self._shared
 
 

@@ -1,7 +1,8 @@
-"""What the values of one column can be joined into: any neighbouring bands; categories in a fixed order.
+"""What the values of one column can be joined into: any neighbouring bands; categories in a fixed
+order.
 
-Categories can be joined in more ways than can be tried. So they are joined two at a time, first those that are worth
-least apart for what they tell about the secret.
+Categories can be joined in more ways than can be tried. So they are joined two at a time, first
+those that are worth least apart for what they tell about the secret.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ class Joined:
     """Atoms joined to nodes.
 
     Attributes:
-        ways: of every node that is not an atom the ways to split it into other nodes, with how much each is favoured.
+        ways: of every node that is not an atom the ways to split it into other nodes, with how much
+            each is favoured.
         cover: the atoms of every node; atoms come first, and a node above all others last.
         top: the nodes that nothing joins.
     """
@@ -47,10 +49,15 @@ def join_neighbours(weights: Floats) -> Joined:
         weights: (atoms − 1,) how much the cut before each atom but the first is favoured.
     """
     size = len(weights) + 1
-    spans = [(first, first + wide) for wide in range(1, size + 1) for first in range(size - wide + 1)]
+    spans = [
+        (first, first + wide) for wide in range(1, size + 1) for first in range(size - wide + 1)
+    ]
     place = {span: node for node, span in enumerate(spans)}
     ways = {
-        node: tuple(Way((place[first, cut], place[cut, end]), float(weights[cut - 1])) for cut in range(first + 1, end))
+        node: tuple(
+            Way((place[first, cut], place[cut, end]), float(weights[cut - 1]))
+            for cut in range(first + 1, end)
+        )
         for node, (first, end) in enumerate(spans)
         if end - first > 1
     }
@@ -81,11 +88,13 @@ def join_categories(secret: Floats, useful: Floats, n: int) -> Joined:
     chance = (len(secret) - 1) / 2  # nats by which two parts seem to differ (Miller, 1955), times n
     while len(nodes) > 1:
         left, right = np.triu_indices(len(nodes), 1)
-        apart, worth = _lost(secret, left, right), _lost(useful, left, right)
+        apart = _lost(secret, left, right)
+        worth = _lost(useful, left, right)
         plain = _grown(secret.sum(axis=0), left, right)
         value = PLAIN * plain / whole + (1 - PLAIN) * worth / all_useful
         best = int(np.argmin(value / (apart + chance)))
-        first, second = int(left[best]), int(right[best])
+        first = int(left[best])
+        second = int(right[best])
         ways[len(cover)] = (Way((nodes[first], nodes[second])),)
         cover.append(cover[nodes[first]] + cover[nodes[second]])
         nodes[first] = len(cover) - 1

@@ -1,6 +1,8 @@
-"""Which encoded columns belong to which input column and feature, how each column is hidden, and its range.
+"""Which encoded columns belong to which input column and feature, how each column is hidden, and
+its range.
 
-Noise on columns: how much of it keeps a promise, how a promise is shared between columns, and how it is drawn.
+Noise on columns: how much of it keeps a promise, how a promise is shared between columns, and how
+it is drawn.
 """
 
 import math
@@ -37,7 +39,10 @@ def owners(encoder: TableEncoder, features: Features) -> Ints:
     """The feature of each input column."""
     starts = column_starts(encoder)
     if starts[-1] != len(features.groups):
-        raise LowtideError(f"features speak of {len(features.groups)} encoded columns, the encoder gives {starts[-1]}")
+        raise LowtideError(
+            f"features speak of {len(features.groups)} encoded columns, the encoder gives"
+            f" {starts[-1]}"
+        )
     first = features.groups[list(starts[:-1])]
     if not np.array_equal(np.repeat(first, np.diff(starts)), features.groups):
         broken = np.repeat(first, np.diff(starts)) != features.groups
@@ -52,42 +57,52 @@ def owners(encoder: TableEncoder, features: Features) -> Ints:
 def choose_kinds(
     encoder: TableEncoder, features: Features, number: Kind, categorical: Kind, keep: Sequence[str]
 ) -> tuple[Kind, ...]:
-    """How each input column is hidden; for those of the features named in `keep` no noise is planned."""
+    """How each input column is hidden; for those of the features named in `keep` no noise is
+    planned.
+    """
     if isinstance(keep, str):
         raise LowtideError("keep must be a list of names of features, got a single text")
     strange = [name for name in keep if name not in features.names]
     if strange:
         raise LowtideError(f"keep names {', '.join(map(repr, strange))}, which is not a feature")
     kept = [features.names[owner] in keep for owner in owners(encoder, features)]
-    return tuple(
-        "redact" if stays else (number if values is None else categorical)
-        for stays, values in zip(kept, encoder.categories, strict=True)
-    )
+    kinds = [number if values is None else categorical for values in encoder.categories]
+    return tuple("redact" if stays else kind for stays, kind in zip(kept, kinds, strict=True))
 
 
 def ranges(encoder: TableEncoder, rows: Any, bounds: Bounds | None) -> tuple[Floats, Floats]:
-    """The lower and upper end of each input column that holds numbers or dates, (columns,) each; NaN for text.
+    """The lower and upper end of each input column that holds numbers or dates, (columns,) each;
+    NaN for text.
 
     Marks of missing values have no range: they are never noised.
 
     Args:
         encoder: which columns hold numbers.
-        rows: (n, encoded columns) reference rows, whose range counts where no bounds are given, rounded outwards.
-        bounds: one pair for all columns of numbers, or a pair for some of them by name. The range of dates, in days
-            since 1970-01-01, is given by name only: a pair that suits all numbers is none of theirs.
+        rows: (n, encoded columns) reference rows, whose range counts where no bounds are given,
+            rounded outwards.
+        bounds: one pair for all columns of numbers, or a pair for some of them by name. The range
+            of dates, in days since 1970-01-01, is given by name only: a pair that suits all numbers
+            is none of theirs.
     """
-    names, starts = column_names(encoder), np.array(column_starts(encoder))[:-1]
+    names = column_names(encoder)
+    starts = np.array(column_starts(encoder))[:-1]
     given = _given(encoder, names, bounds)
     number = np.array([values is None for values in encoder.categories])
-    low, high = np.full(len(names), np.nan), np.full(len(names), np.nan)
+    low = np.full(len(names), np.nan)
+    high = np.full(len(names), np.nan)
     if len(given) < number.sum():
         if rows.shape[1] != column_starts(encoder)[-1]:
-            raise LowtideError(f"rows must have {column_starts(encoder)[-1]} encoded columns, got {rows.shape[1]}")
+            raise LowtideError(
+                f"rows must have {column_starts(encoder)[-1]} encoded columns, got {rows.shape[1]}"
+            )
         ends = (rows.min(axis=0), rows.max(axis=0))
-        least, most = (np.asarray(end.toarray() if sparse.issparse(end) else end).ravel() for end in ends)
+        least, most = (
+            np.asarray(end.toarray() if sparse.issparse(end) else end).ravel() for end in ends
+        )
         low[number], high[number] = rounded_range(least[starts[number]], most[starts[number]])
     for place, (bottom, top) in given.items():
-        low[place], high[place] = bottom, top
+        low[place] = bottom
+        high[place] = top
     return low, high
 
 
@@ -99,7 +114,9 @@ def read_bounds(texts: Sequence[str]) -> dict[str, tuple[float, float]]:
         try:
             low, high = (_end(end) for end in pair.split(":"))
         except ValueError as error:
-            raise LowtideError(f"bounds must read COLUMN=LOW:HIGH, such as age=0:120, got {text!r}") from error
+            raise LowtideError(
+                f"bounds must read COLUMN=LOW:HIGH, such as age=0:120, got {text!r}"
+            ) from error
         found[name] = _pair(f"bounds of {name!r}", (low, high))
     return found
 
@@ -117,17 +134,25 @@ def bounded(encoder: TableEncoder, bounds: Bounds | None) -> dict[int, tuple[flo
     return _given(encoder, column_names(encoder), bounds)
 
 
-def _given(encoder: TableEncoder, names: tuple[str, ...], bounds: Bounds | None) -> dict[int, tuple[float, float]]:
+def _given(
+    encoder: TableEncoder, names: tuple[str, ...], bounds: Bounds | None
+) -> dict[int, tuple[float, float]]:
     """The bounds by the place of their column."""
     if bounds is None:
         return {}
     numbers = [j for j, values in enumerate(encoder.categories) if values is None]
     if not isinstance(bounds, Mapping):
-        return dict.fromkeys([j for j in numbers if encoder.dates[j] is None], _pair("bounds", bounds))
+        return dict.fromkeys(
+            [j for j in numbers if encoder.dates[j] is None], _pair("bounds", bounds)
+        )
     strange = [name for name in bounds if name not in {names[j] for j in numbers}]
     if strange:
-        raise LowtideError(f"bounds names {', '.join(map(repr, strange))}, which is not a column of numbers")
-    return {j: _pair(f"bounds of {names[j]!r}", bounds[names[j]]) for j in numbers if names[j] in bounds}
+        raise LowtideError(
+            f"bounds names {', '.join(map(repr, strange))}, which is not a column of numbers"
+        )
+    return {
+        j: _pair(f"bounds of {names[j]!r}", bounds[names[j]]) for j in numbers if names[j] in bounds
+    }
 
 
 def _pair(name: str, pair: Sequence[float]) -> tuple[float, float]:
@@ -137,31 +162,41 @@ def _pair(name: str, pair: Sequence[float]) -> tuple[float, float]:
     return float(ends[0]), float(ends[1])
 
 
-def constants(encoder: TableEncoder, features: Features, rows: Any, bounds: Bounds | None) -> list[str]:
-    """The features with a column of numbers that takes a single value: there is no range to scale noise by."""
+def constants(
+    encoder: TableEncoder, features: Features, rows: Any, bounds: Bounds | None
+) -> list[str]:
+    """The features with a column of numbers that takes a single value: there is no range to scale
+    noise by.
+    """
     low, high = ranges(encoder, rows, bounds)
     flat = np.array([values is None for values in encoder.categories]) & ~(low < high)
     return [features.names[j] for j in np.unique(owners(encoder, features)[flat])]
 
 
 def refuse_constants(encoder: TableEncoder, features: Features, constant: Bools) -> None:
-    """Name the first feature with a column, marked in (columns,), that has no range to scale noise by."""
+    """Name the first feature with a column, marked in (columns,), that has no range to scale noise
+    by.
+    """
     if constant.any():
         owner = owners(encoder, features)[np.flatnonzero(constant)[0]]
         raise LowtideError(
-            f"feature {features.names[owner]!r} takes a single value in the reference rows, so its range is unknown; "
-            "drop it, list it under keep, or give its bounds"
+            f"feature {features.names[owner]!r} takes a single value in the reference rows, so its"
+            " range is unknown; drop it, list it under keep, or give its bounds"
         )
 
 
 _NEED_EPSILON = "give epsilon and delta, and it is calibrated"
 
 
-def pairwise_targets(epsilon: float, delta: float, prior: ArrayLike | None) -> list[tuple[float, float]]:
-    """What must hold between any two rows so that (ε, δ) holds about the secret, for each class and direction.
+def pairwise_targets(
+    epsilon: float, delta: float, prior: ArrayLike | None
+) -> list[tuple[float, float]]:
+    """What must hold between any two rows so that (ε, δ) holds about the secret, for each class and
+    direction.
 
-    About a class of prior π the bound is `c·E_{e^ε'}` of two rows (`response.lift`), so it is enough that two rows keep
-    (ε', δ/c). Without a prior they must keep (ε, δ) itself, which is enough for every prior.
+    About a class of prior π the bound is `c·E_{e^ε'}` of two rows (`response.lift`), so it is
+    enough that two rows keep (ε', δ/c). Without a prior they must keep (ε, δ) itself, which is
+    enough for every prior.
     """
     epsilon = float(within("epsilon", epsilon, 0.0, np.inf, high_open=True))
     delta = float(within("delta", delta, 0.0, 1.0, low_open=True, high_open=True))
@@ -171,11 +206,13 @@ def pairwise_targets(epsilon: float, delta: float, prior: ArrayLike | None) -> l
     targets = []
     for direction in ("forward", "reverse"):
         weights, inner = response.lifted(epsilon, shares[(shares > 0) & (shares < 1)], direction)
-        targets += [(float(e), delta / float(c)) for c, e in zip(weights, inner, strict=True) if c > delta]
+        targets += [
+            (float(e), delta / float(c)) for c, e in zip(weights, inner, strict=True) if c > delta
+        ]
     if not targets:
         raise LowtideError(
-            f"epsilon {epsilon:.6g} and delta {delta:.6g} promise nothing: with these class shares every release keeps "
-            "them, full disclosure included; ask for less of either"
+            f"epsilon {epsilon:.6g} and delta {delta:.6g} promise nothing: with these class shares"
+            " every release keeps them, full disclosure included; ask for less of either"
         )
     return targets
 
@@ -183,14 +220,17 @@ def pairwise_targets(epsilon: float, delta: float, prior: ArrayLike | None) -> l
 def allocate(
     targets: list[tuple[float, float]], numbers: int, categories: Sequence[int]
 ) -> tuple[float | None, list[float]]:
-    """Noise for columns of numbers and for responses that together keep every target, all of them hidden at once.
+    """Noise for columns of numbers and for responses that together keep every target, all of them
+    hidden at once.
 
-    With both kinds, half of ε and nothing of δ goes to the responses, in even shares, and the other half with all of δ
-    to the numbers. Alone, a kind gets all of both. Shares add up (paper, Thm 2); the promise holds with room to spare.
+    With both kinds, half of ε and nothing of δ goes to the responses, in even shares, and the other
+    half with all of δ to the numbers. Alone, a kind gets all of both. Shares add up (paper, Thm 2);
+    the promise holds with room to spare.
 
     Args:
         targets: pairs (ε, δ) to hold between any two rows.
-        numbers: how many columns get Gaussian noise; together they are one Gaussian of distance √numbers.
+        numbers: how many columns get Gaussian noise; together they are one Gaussian of distance
+            √numbers.
         categories: the k of each response.
 
     Returns:
@@ -201,7 +241,9 @@ def allocate(
     count = max(1, len(categories))
     keeps = [
         min(
-            float(response.keep_for(part * epsilon / count, delta / count if numbers == 0 else 0.0, k))
+            float(
+                response.keep_for(part * epsilon / count, delta / count if numbers == 0 else 0.0, k)
+            )
             for epsilon, delta in targets
         )
         for k in categories
@@ -209,7 +251,13 @@ def allocate(
     if numbers == 0:
         return None, keeps
     distance = math.sqrt(numbers)
-    return max(float(calibration.scale_for(rest * epsilon, delta, distance)) for epsilon, delta in targets), keeps
+    return (
+        max(
+            float(calibration.scale_for(rest * epsilon, delta, distance))
+            for epsilon, delta in targets
+        ),
+        keeps,
+    )
 
 
 def scales(
@@ -229,13 +277,17 @@ def scales(
         raise LowtideError("epsilon and delta are one promise; give both or neither")
     if epsilon is None or delta is None:
         if answering:
-            raise LowtideError(f"a response needs a probability of telling the truth; {_NEED_EPSILON}")
+            raise LowtideError(
+                f"a response needs a probability of telling the truth; {_NEED_EPSILON}"
+            )
         if numbers and lam is None:
             raise LowtideError(f"gaussian noise needs a scale; give lam, or {_NEED_EPSILON}")
         return (lam if numbers else None), keeps
     if not (answering or (numbers and lam is None)):
         return (lam if numbers else None), keeps
-    calibrated, kept = allocate(pairwise_targets(epsilon, delta, prior), numbers, [sizes[j] for j in answering])
+    calibrated, kept = allocate(
+        pairwise_targets(epsilon, delta, prior), numbers, [sizes[j] for j in answering]
+    )
     keeps[answering] = kept
     return (calibrated if lam is None else lam), keeps
 
@@ -248,11 +300,12 @@ def add_noise(values: Floats32, drawn: Floats, low: float, high: float, *, clip:
         drawn: (n,) the noise.
         low: lower end of the range.
         high: upper end.
-        clip: whether the sum is clipped to the range again; post-processing, which never raises E_γ.
+        clip: whether the sum is clipped to the range again; post-processing, which never raises
+            E_γ.
 
     Returns:
-        (n,) sums of doubles, rounded to single precision: the last bits of a double, from which values could be told
-        apart, do not get out.
+        (n,) sums of doubles, rounded to single precision: the last bits of a double, from which
+        values could be told apart, do not get out.
     """
     noised = np.clip(values.astype(np.float64), low, high) + drawn
     return (np.clip(noised, low, high) if clip else noised).astype(np.float32)

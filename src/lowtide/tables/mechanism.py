@@ -1,8 +1,9 @@
-"""How hidden features are disclosed: redacted, noised, or answered at random; and which columns are merged before.
+"""How hidden features are disclosed: redacted, noised, or answered at random; and which columns are
+merged before.
 
-All of it happens on encoded rows, where an input column of numbers or dates is one column, beside which stands a mark
-where values were missing, and one of text is one column per category. Whatever the noise, a guarantee needs a bounded
-range: values are clipped to it before noise is added.
+All of it happens on encoded rows, where an input column of numbers or dates is one column, beside
+which stands a mark where values were missing, and one of text is one column per category. Whatever
+the noise, a guarantee needs a bounded range: values are clipped to it before noise is added.
 """
 
 from __future__ import annotations
@@ -35,11 +36,12 @@ class NoiseLevel(TypedDict, total=False):
     """How much noise hidden numbers and answers take.
 
     Attributes:
-        lam: λ in units of each column's range. Without it λ is calibrated so that all features that are not kept,
-            hidden together, keep (ε, δ) in both directions for every class.
+        lam: λ in units of each column's range. Without it λ is calibrated so that all features that
+            are not kept, hidden together, keep (ε, δ) in both directions for every class.
         epsilon: ε ≥ 0 of the promise; responses are always calibrated from it.
         delta: δ in (0, 1).
-        prior: (|S|,) class shares; without them the promise is made for every prior, which takes more noise.
+        prior: (|S|,) class shares; without them the promise is made for every prior, which takes
+            more noise.
     """
 
     lam: float | None
@@ -61,8 +63,10 @@ class TableMechanism:
         keeps: (columns,) probability that a response tells the truth outright, 0 elsewhere.
         lam: λ in units of a column's range; `None` when nothing is noised.
         fill: what a redacted number shows.
-        clip: whether noised values are clipped to the range again. That is post-processing: it never raises E_γ.
-        merging: what makes columns coarser before anything else; the encoder then reads the merged table.
+        clip: whether noised values are clipped to the range again. That is post-processing: it
+            never raises E_γ.
+        merging: what makes columns coarser before anything else; the encoder then reads the merged
+            table.
     """
 
     encoder: TableEncoder
@@ -77,15 +81,30 @@ class TableMechanism:
     merging: Merging | None = None
 
     def __post_init__(self) -> None:
-        layout.owners(self.encoder, self.features)  # refuses a column that belongs to several features
-        if not len(self.kinds) == len(self.low) == len(self.high) == len(self.keeps) == len(self.encoder.categories):
-            raise LowtideError(f"a mechanism needs one entry for each of {len(self.encoder.categories)} input columns")
+        layout.owners(
+            self.encoder, self.features
+        )  # refuses a column that belongs to several features
+        if (
+            not len(self.kinds)
+            == len(self.low)
+            == len(self.high)
+            == len(self.keeps)
+            == len(self.encoder.categories)
+        ):
+            raise LowtideError(
+                f"a mechanism needs one entry for each of {len(self.encoder.categories)} input"
+                " columns"
+            )
         for name, kind, values in zip(
             layout.column_names(self.encoder), self.kinds, self.encoder.categories, strict=True
         ):
             one_of("kind", kind, ("redact", "gaussian", "response"))
-            if (kind == "gaussian" and values is not None) or (kind == "response" and values is None):
-                raise LowtideError(f"column {name!r}: gaussian noise is for numbers, a response for text")
+            if (kind == "gaussian" and values is not None) or (
+                kind == "response" and values is None
+            ):
+                raise LowtideError(
+                    f"column {name!r}: gaussian noise is for numbers, a response for text"
+                )
         noised = np.array([kind == "gaussian" for kind in self.kinds])
         if noised.any():
             within("lam", self.lam or 0.0, 0.0, np.inf, low_open=True, high_open=True)
@@ -121,12 +140,12 @@ class TableMechanism:
             rows: (n, encoded columns) reference rows, for the range of columns without `bounds`.
             kind: what happens to numbers and dates.
             categorical: what happens to text.
-            bounds: the valid range of all columns of numbers, or of some by name; of dates, in days since 1970-01-01,
-                by name only. Better than the reference rows' own: the smallest and largest value of the data are
-                themselves data.
+            bounds: the valid range of all columns of numbers, or of some by name; of dates, in days
+                since 1970-01-01, by name only. Better than the reference rows' own: the smallest
+                and largest value of the data are themselves data.
             fill: what a redacted number shows.
-            keep: names of features that are not to be hidden: no noise is spent on them, nor is their range needed.
-                Where `hide` is told to hide one nonetheless, it is redacted.
+            keep: names of features that are not to be hidden: no noise is spent on them, nor is
+                their range needed. Where `hide` is told to hide one nonetheless, it is redacted.
             clip: whether noised values are clipped to the range again.
             **level: how much noise, see `NoiseLevel`.
         """
@@ -134,34 +153,31 @@ class TableMechanism:
         one_of("kind", kind, ("redact", "gaussian"))
         one_of("categorical", categorical, ("redact", "response"))
         kinds = layout.choose_kinds(encoder, features, kind, categorical, keep)
-        low, high = np.full(len(kinds), np.nan), np.full(len(kinds), np.nan)
+        low = np.full(len(kinds), np.nan)
+        high = np.full(len(kinds), np.nan)
         noised = np.array([kind == "gaussian" for kind in kinds])
         if noised.any():
             least, most = layout.ranges(encoder, rows, bounds)
-            low[noised], high[noised] = least[noised], most[noised]
+            low[noised] = least[noised]
+            high[noised] = most[noised]
             layout.refuse_constants(encoder, features, noised & ~(low < high))
         if lam is not None:
             lam = float(within("lam", lam, 0.0, np.inf, low_open=True, high_open=True))
-        lam, keeps = layout.scales(encoder, kinds, lam, level.get("epsilon"), level.get("delta"), level.get("prior"))
+        lam, keeps = layout.scales(
+            encoder, kinds, lam, level.get("epsilon"), level.get("delta"), level.get("prior")
+        )
         return cls(encoder, features, kinds, low, high, keeps, lam, float(fill), clip)
 
-    def only(self, noised: ArrayLike) -> TableMechanism:
-        """The same with noise on the features where `noised`, (m,), is true; the others are redacted."""
-        stays = self.features.mask(noised)[self._owners]
-        kinds: tuple[layout.Kind, ...] = tuple(
-            kind if stay else "redact" for kind, stay in zip(self.kinds, stays, strict=True)
-        )
-        low, high = (np.where(stays, end, np.nan) for end in (self.low, self.high))
-        lam = self.lam if "gaussian" in kinds else None
-        return replace(self, kinds=kinds, low=low, high=high, keeps=np.where(stays, self.keeps, 0.0), lam=lam)
-
     def of(self, chosen: ArrayLike) -> TableMechanism:
-        """The same for the columns of some features alone, (m,); a table may have others, which it does not read."""
+        """The same for the columns of some features alone, (m,); a table may have others, which it
+        does not read.
+        """
         mask = self.features.mask(chosen)
         stays = mask[self._owners]
         encoder = self.encoder
         own = {
-            name: tuple(itertools.compress(getattr(encoder, name), stays)) for name in ("names", "categories", *_LEARNT)
+            name: tuple(itertools.compress(getattr(encoder, name), stays))
+            for name in ("names", "categories", *_LEARNT)
         }
         groups = np.cumsum(mask)[self.features.groups[mask[self.features.groups]]] - 1
         return replace(
@@ -185,13 +201,17 @@ class TableMechanism:
         return np.array([bool(columns) for columns in self._noisy], dtype=bool)
 
     def ratios(self) -> Floats:
-        """`D_j/λ_j` of each feature, (m,): √(number of noised columns)/lam, and 0 where nothing is noised."""
+        """`D_j/λ_j` of each feature, (m,): √(number of noised columns)/lam, and 0 where nothing is
+        noised.
+        """
         noised = np.array([kind == "gaussian" for kind in self.kinds])
         counts = np.bincount(self._owners[noised], minlength=len(self.features))
         return np.sqrt(counts) / (self.lam or 1.0)
 
     def responses(self, feature: int) -> list[tuple[float, int]]:
-        """The (keep, k) of each response that feature number `feature` holds; none for a single category."""
+        """The (keep, k) of each response that feature number `feature` holds; none for a single
+        category.
+        """
         return [
             (float(self.keeps[j]), len(self.encoder.categories[j] or ()))
             for j in self._noisy[feature]
@@ -204,12 +224,14 @@ class TableMechanism:
         Args:
             epsilon: ε ≥ 0.
             hidden: (m,) the features hidden together.
-            prior: (|S|,) class shares; without them the bound is the one between two rows, for every prior.
+            prior: (|S|,) class shares; without them the bound is the one between two rows, for
+                every prior.
         """
         mask = self.features.mask(hidden)
         ratio = float(np.sqrt(np.square(self.ratios()[mask]).sum()))
         answers = [one for j in np.flatnonzero(mask) for one in self.responses(int(j))]
-        keeps, sizes = [keep for keep, _ in answers], [k for _, k in answers]
+        keeps = [keep for keep, _ in answers]
+        sizes = [k for _, k in answers]
 
         def pairwise(inner: Floats) -> Floats:
             return response.pairwise(inner, ratio, keeps, sizes)
@@ -218,39 +240,61 @@ class TableMechanism:
             return float(pairwise(within("epsilon", epsilon, 0.0, np.inf)))
         return float(response.lift(pairwise, epsilon, prior).max())
 
-    def hide(self, rows: ArrayLike, hidden: ArrayLike, *, noise: KeyedNoise | None = None, ids: Any = None) -> Floats32:
-        """Return new rows with the hidden features disclosed; all other cells are the same bit for bit (paper, Eq. 14).
+    def hide(
+        self,
+        rows: ArrayLike,
+        hidden: ArrayLike,
+        *,
+        noise: KeyedNoise | None = None,
+        ids: Any = None,
+    ) -> Floats32:
+        """Return new rows with the hidden features disclosed; all other cells are the same bit for
+        bit (paper, Eq. 14).
 
-        That a number was missing is hidden, too: the mark of a hidden one is always 0, and what is noised is the value
-        that stands for it.
+        That a number was missing is hidden, too: the mark of a hidden one is always 0, and what is
+        noised is the value that stands for it.
 
         Args:
             rows: (n, encoded columns).
             hidden: (m,) or (n, m), true where a feature is hidden.
-            noise: keyed noise: a cell keeps its noise as long as its value stays the same, under any plan.
+            noise: keyed noise: a cell keeps its noise as long as its value stays the same, under
+                any plan.
             ids: n row ids; see `noise.row_ids`.
         """
         result = self._rows(rows)
         mask = self._mask(hidden, len(result))
-        np.copyto(result, self._filling[0], where=mask[..., self.features.groups] & self._filling[1])
+        np.copyto(
+            result, self._filling[0], where=mask[..., self.features.groups] & self._filling[1]
+        )
         each = np.broadcast_to(mask, (len(result), len(self.features)))
         drawn = [j for j, columns in enumerate(self._noisy) if columns and each[:, j].any()]
         if drawn:
             numbers = row_ids(ids, len(result))
             if noise is None:
-                raise LowtideError("hidden features need noise; give noise=KeyedNoise(key), with a key from new_key()")
+                raise LowtideError(
+                    "hidden features need noise; give noise=KeyedNoise(key), with a key from"
+                    " new_key()"
+                )
             for j in drawn:
                 for column in self._noisy[j]:
                     self._draw(result, np.flatnonzero(each[:, j]), numbers, noise, column)
         return result
 
     def to_config(self) -> dict[str, Any]:
-        """Plain JSON. What stands under `private` was learnt from the data and is not for publication."""
-        encoder, features = self.encoder, self.features
-        private = {name: [None if np.isnan(end) else float(end) for end in getattr(self, name)] for name in _ENDS}
+        """Plain JSON. What stands under `private` was learnt from the data and is not for
+        publication.
+        """
+        encoder = self.encoder
+        features = self.features
+        private = {
+            name: [None if np.isnan(end) else float(end) for end in getattr(self, name)]
+            for name in _ENDS
+        }
         plain = TableEncoder(encoder.names, encoder.categories)
         learnt = {
-            name: list(getattr(encoder, name)) for name in _LEARNT if getattr(encoder, name) != getattr(plain, name)
+            name: list(getattr(encoder, name))
+            for name in _LEARNT
+            if getattr(encoder, name) != getattr(plain, name)
         }
         return {
             "kinds": list(self.kinds),
@@ -260,7 +304,9 @@ class TableMechanism:
             "features": {"groups": features.groups.tolist(), "names": list(features.names)},
             "private": {
                 **private,
-                "categories": [None if values is None else list(values) for values in encoder.categories],
+                "categories": [
+                    None if values is None else list(values) for values in encoder.categories
+                ],
                 **learnt,
                 **({} if self.merging is None else {"merging": self.merging.to_config()}),
             },
@@ -292,7 +338,9 @@ class TableMechanism:
 
     @cached_property
     def _filling(self) -> tuple[Floats32, Bools]:
-        """What each encoded column shows when redacted, and whether it is; marks of missing values always are."""
+        """What each encoded column shows when redacted, and whether it is; marks of missing values
+        always are.
+        """
         number = np.array([values is None for values in self.encoder.categories])
         first = np.zeros(self._starts[-1], dtype=bool)
         first[self._starts[:-1]] = True
@@ -303,7 +351,9 @@ class TableMechanism:
 
     def _rows(self, rows: ArrayLike) -> Floats32:
         if sparse.issparse(rows):
-            raise LowtideError("rows are sparse, and a mechanism needs dense ones; give rows.toarray()")
+            raise LowtideError(
+                "rows are sparse, and a mechanism needs dense ones; give rows.toarray()"
+            )
         result = np.array(rows, dtype=np.float32)
         check_shape("rows", result.shape, ("n", int(self._starts[-1])))
         return result
@@ -311,18 +361,23 @@ class TableMechanism:
     def _mask(self, hidden: ArrayLike, n: int) -> Bools:
         mask = self.features.mask(hidden)
         if mask.ndim == 2 and len(mask) != n:
-            raise LowtideError(f"hidden has {len(mask)} rows and the table {n}; give one choice, or one per row")
+            raise LowtideError(
+                f"hidden has {len(mask)} rows and the table {n}; give one choice, or one per row"
+            )
         return mask
 
     def _draw(self, result: Floats32, rows: Ints, ids: Ids, noise: KeyedNoise, column: int) -> None:
         """Put a noised or randomly answered input column into the given rows.
 
-        Its noise is that of the column's name, not of its place in this plan: another plan gives no second look.
+        Its noise is that of the column's name, not of its place in this plan: another plan gives no
+        second look.
         """
         name = layout.column_names(self.encoder)[column]
-        start, end = self._starts[column], self._starts[column + 1]
+        start = self._starts[column]
+        end = self._starts[column + 1]
         if self.kinds[column] == "gaussian":
-            low, high = self.low[column], self.high[column]
+            low = self.low[column]
+            high = self.high[column]
             values = result[rows, start]
             drawn = noise.cells(name, ids[rows], values).gaussian((self.lam or 0.0) * (high - low))
             result[rows, start] = layout.add_noise(values, drawn, low, high, clip=self.clip)
@@ -334,7 +389,9 @@ class TableMechanism:
         answered = cells.answers(float(self.keeps[column]), end - start)
         codes = np.where(answered < 0, codes, answered)
         # A category that the encoder does not know is answered evenly.
-        result[rows, start:end] = np.eye(end - start)[np.where(codes < 0, cells.answers(0.0, end - start), codes)]
+        result[rows, start:end] = np.eye(end - start)[
+            np.where(codes < 0, cells.answers(0.0, end - start), codes)
+        ]
 
 
 def _read_config(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -347,10 +404,15 @@ def _read_config(config: Mapping[str, Any]) -> dict[str, Any]:
             raise TypeError("fill")
         return {
             "encoder": read_encoder({**private, "names": config["columns"]}),
-            "features": Features(np.array(config["features"]["groups"]), tuple(config["features"]["names"])),
+            "features": Features(
+                np.array(config["features"]["groups"]), tuple(config["features"]["names"])
+            ),
             "kinds": tuple(config["kinds"]),
             **{
-                name: np.array([np.nan if end is None else end for end in private[name]], dtype=float) for name in _ENDS
+                name: np.array(
+                    [np.nan if end is None else end for end in private[name]], dtype=float
+                )
+                for name in _ENDS
             },
             "keeps": np.array(config["keeps"], dtype=float),
             **{name: config[name] for name in _PLAIN},
@@ -359,7 +421,9 @@ def _read_config(config: Mapping[str, Any]) -> dict[str, Any]:
     except LowtideError:
         raise
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise LowtideError("the configuration lacks or garbles a part of a mechanism; save it again") from error
+        raise LowtideError(
+            "the configuration lacks or garbles a part of a mechanism; save it again"
+        ) from error
 
 
 def _are_texts(values: Any) -> bool:

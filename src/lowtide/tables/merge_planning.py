@@ -1,9 +1,11 @@
-"""How coarse each column must be for a budget: found on the rows for planning, checked by those that judge.
+"""How coarse each column must be for a budget: found on the rows for planning, checked by those
+that judge.
 
-Columns are grown from nothing (`merge_search`). Where attackers decide, boosted trees say how far along the way the
-budget lasts, and columns that tell together what none tells alone are held back while the others go on. Where a bound
-against every attacker decides, the bound of the rows for planning, taken as that of so many rows as judge, says so
-itself. Then the judged rows are asked, with all attackers, and if they object, steps are taken back.
+Columns are grown from nothing (`merge_search`). Where attackers decide, boosted trees say how far
+along the way the budget lasts, and columns that tell together what none tells alone are held back
+while the others go on. Where a bound against every attacker decides, the bound of the rows for
+planning, taken as that of so many rows as judge, says so itself. Then the judged rows are asked,
+with all attackers, and if they object, steps are taken back.
 """
 
 from __future__ import annotations
@@ -45,15 +47,26 @@ from lowtide.types import Floats
 
 MOST_MERGED = 300  # whose atoms one regression can hold
 _HELD_BACK = 8  # times that a column is held back while the others go on
-MERGED_JUDGING = 0.6  # share of the rows that judge where a bound is counted: planning needs fewer than it
-_MARGIN = 0.5  # standard errors; with more, less is shown, with less, judged rows are asked more often
+MERGED_JUDGING = (
+    0.6  # share of the rows that judge where a bound is counted: planning needs fewer than it
+)
+_MARGIN = (
+    0.5  # standard errors; with more, less is shown, with less, judged rows are asked more often
+)
+_LEAST_COST = 1e-9  # nats of a step
 _LESS = 0.7  # of what a step costs that attackers object to
-_LESS_PLANNED = (0.3, 0.8)  # of what was planned, when the judged rows object: as much less as they found more
+_LESS_PLANNED = (
+    0.3,
+    0.8,
+)  # of what was planned, when the judged rows object: as much less as they found more
 _LOOKS = 6  # at the judged rows
 _POINTS = 8  # of the trade-off curve
-_CHEAPEST = 1 / 10  # of the budget: a step that seems to cost nothing costs this, since others cost more after it
+_CHEAPEST = (
+    1 / 10
+)  # of the budget: a step that seems to cost nothing costs this, since others cost more after it
 _CHEAPEST_LEAK = 1 / 100  # the same where attackers decide
-_DRAWN = 5.0  # rows' worth of the shares of all rows that a cell is given, as where cells are counted for redraw
+# Rows' worth of the shares of all rows that a cell is given, as where cells are counted for redraw
+_DRAWN = 5.0
 _MOST_ROWS_NEEDED = 1e9
 
 
@@ -80,16 +93,22 @@ class MergeSearch:
     """
 
     def __init__(self, merge: MergeProblem, goal: Goal) -> None:
-        self.merge, self.goal, problem = merge, goal, merge.problem
-        self.trees, rows = merge.planned, ~problem.judged
+        self.merge = merge
+        self.goal = goal
+        problem = merge.problem
+        self.trees = merge.planned
+        rows = ~problem.judged
         self.codes = problem.data.codes[rows]
         nobody = np.zeros(len(self.trees), dtype=bool)
         self.regression = AtomRegression(self.trees, self.codes, nobody)
-        own, useful = merge.of_columns(merge.utility_column), None
+        own = merge.of_columns(merge.utility_column)
+        useful = None
         if problem.utility is not None:
-            useful = AtomRegression(self.trees, problem.utility.codes[rows], own, self.regression.moments)
+            useful = AtomRegression(
+                self.trees, problem.utility.codes[rows], own, self.regression.moments
+            )
         self.worth = Worth(self.trees, problem.worth[list(merge.places)], useful, own)
-        self.begin = start(self.trees, merge.of_columns(merge.begins_with))
+        self.begin = start(self.trees, merge.of_columns(merge.problem.keep))
         self._known: dict[tuple[Choice, bool], Reading] = {}
 
     def at(self, steps: Sequence[TreeStep]) -> Choice:
@@ -108,14 +127,6 @@ class MergeSearch:
         utility = self.merge.problem.utility
         return None if utility is None else self._read(choice, utility, useful=True)
 
-    def gain(self, steps: Sequence[TreeStep]) -> float:
-        """What steps add: nats to what the release should still tell, or else the share of the table."""
-        choice = self.at(steps)
-        after, before = self.useful(choice), self.useful(self.begin)
-        if after is None or before is None:
-            return self.merge.kept(choice) - self.merge.kept(self.begin)
-        return after.leakage.value - before.leakage.value
-
     def _read(self, choice: Choice, data: LabelledRows, *, useful: bool) -> Reading:
         if (choice, useful) not in self._known:
             without = self.merge.utility_column & useful
@@ -128,11 +139,14 @@ class MergeSearch:
         return self._known[choice, useful]
 
     def by_attackers(self, budget: Budget, tick: Tick) -> list[TreeStep]:
-        """Steps that trees say keep a budget; a column whose next step would break it may only take smaller ones."""
+        """Steps that trees say keep a budget; a column whose next step would break it may only take
+        smaller ones.
+        """
         taken: list[TreeStep] = []
         limit = budget.limit if budget.unit == "nats" else math.inf
         ceilings = np.full(len(self.trees), limit)
         least = _CHEAPEST_LEAK * limit if math.isfinite(limit) else self.regression.chance
+        least = max(least, _LEAST_COST)  # where nothing was planned to tell, nothing may
         cost = LeakCost(self.regression, least)
         for turn in range(_HELD_BACK):
             way = grow(self.trees, self.at(taken), cost, self.worth, ceilings)
@@ -153,7 +167,8 @@ class MergeSearch:
 
     def _furthest(self, taken: Sequence[TreeStep], way: Sequence[TreeStep], budget: Budget) -> int:
         """How many steps of a way the budget lasts, by bisection: every step tells more."""
-        low, high = 0, len(way)
+        low = 0
+        high = len(way)
         while low < high:
             middle = (low + high + 1) // 2
             meets = self.keeps(self.at([*taken, *way[:middle]]), budget)
@@ -161,7 +176,9 @@ class MergeSearch:
         return low
 
     def _as_they_are(self, taken: list[TreeStep], budget: Budget) -> list[TreeStep]:
-        """Show columns as they are, all at once or one by one, whose finest bands are shown and tell no less."""
+        """Show columns as they are, all at once or one by one, whose finest bands are shown and
+        tell no less.
+        """
         steps = self._raw_steps(taken)
         if steps and self.keeps(self.at([*taken, *steps]), budget):
             return [*taken, *steps]
@@ -171,9 +188,14 @@ class MergeSearch:
         return taken
 
     def _raw_steps(self, taken: Sequence[TreeStep]) -> list[TreeStep]:
-        choice, found = self.at(taken), []
+        choice = self.at(taken)
+        found = []
         for j, (tree, nodes) in enumerate(zip(self.trees, choice, strict=True)):
-            if nodes is not None and not tree.fixed and not any(node in tree.ways for node in nodes):
+            if (
+                nodes is not None
+                and not tree.fixed
+                and not any(node in tree.ways for node in nodes)
+            ):
                 found.append(TreeStep(j, RAW))
         return found
 
@@ -184,7 +206,8 @@ class MergeSearch:
 
     def bound_cost(self, limit: float, look: int) -> BoundCost:
         """What steps add to the bound that so many rows as judge would give."""
-        problem, unit = self.merge.problem, self.goal.budget.unit
+        problem = self.merge.problem
+        unit = self.goal.budget.unit
         failure = 1 - level_of(look, problem.confidence)
         more = float(problem.judged.sum()) / len(self.codes)
 
@@ -203,11 +226,16 @@ class MergeSearch:
 
     @property
     def margin(self) -> float:
-        """By how much less is planned than is allowed: the judged rows will not show just what was expected."""
-        budget, judging = self.goal.budget, int(self.merge.problem.judged.sum())
+        """By how much less is planned than is allowed: the judged rows will not show just what was
+        expected.
+        """
+        budget = self.goal.budget
+        judging = int(self.merge.problem.judged.sum())
         blind = float(self.merge.problem.data.classes.prior.max())
         # A density of mean I (if small) has the variance 2I; a share of at most δ one below δ.
-        spread = {"accuracy": blind * (1 - blind), "nats": 2 * budget.limit, "delta": budget.limit}[budget.unit]
+        spread = {"accuracy": blind * (1 - blind), "nats": 2 * budget.limit, "delta": budget.limit}[
+            budget.unit
+        ]
         return _MARGIN * math.sqrt(spread / judging)
 
     def curve(self, steps: Sequence[TreeStep]) -> tuple[Point, ...]:
@@ -259,7 +287,6 @@ def try_merges(
     steps: list[TreeStep],
     looks: Iterator[int],
     *,
-    least: bool = True,
     tick: Tick = lambda _: None,
 ) -> list[Tried]:
     """Releases of fewer and fewer steps, until the judged rows agree to the last.
@@ -268,7 +295,6 @@ def try_merges(
         search: that found the steps.
         steps: to begin with.
         looks: counts the looks at the judged rows.
-        least: whether the release of no step at all is tried at the end.
         tick: called with the share of the work that is done.
     """
     tried = [_try(search, steps, next(looks))]
@@ -277,8 +303,6 @@ def try_merges(
             break
         tick(turn / _LOOKS)
         steps = _fewer(search, steps, tried[-1][1], turn + 1) if turn < _LOOKS - 2 else []
-        if not (steps or least):
-            break
         tried.append(_try(search, steps, next(looks)))
     return tried
 
@@ -286,11 +310,14 @@ def try_merges(
 def _try(search: MergeSearch, steps: list[TreeStep], look: int) -> Tried:
     choice = search.at(steps)
     problem = search.merge.released(choice)
-    return (steps, problem), problem.check(search.merge.hidden(choice), look)
+    check = search.goal.confirmed(problem.check(search.merge.hidden(choice), look))
+    return (steps, problem), check
 
 
 def _fewer(search: MergeSearch, steps: list[TreeStep], check: Check, look: int) -> list[TreeStep]:
-    """Fewer steps: those that tell clearly less in the rows for planning, after so many looks at the others."""
+    """Fewer steps: those that tell clearly less in the rows for planning, after so many looks at
+    the others.
+    """
     goal = search.goal
     if goal.certify is not None:
         told = search.bound_cost(np.inf, look).told(search.at(steps))
@@ -298,22 +325,31 @@ def _fewer(search: MergeSearch, steps: list[TreeStep], check: Check, look: int) 
         off = max(0.0, found - told) if math.isfinite(found) else (goal.budget.limit - told) / 2
         fewer = search.by_bound(goal.budget.limit - off - search.margin, look + 1)
         return fewer if len(fewer) < len(steps) else steps[:-1]
-    blind = float(search.merge.problem.data.classes.prior.max()) if goal.budget.unit == "accuracy" else 0.0
-    planned, found = search.read(search.at(steps)), check.standing(goal.budget, reference=goal.reference).upper
+    blind = (
+        float(search.merge.problem.data.classes.prior.max())
+        if goal.budget.unit == "accuracy"
+        else 0.0
+    )
+    planned = search.read(search.at(steps))
+    found = check.standing(goal.budget, reference=goal.reference).upper
     value = planned.accuracy.value if goal.budget.unit == "accuracy" else planned.leakage.value
     less = float(np.clip((goal.budget.limit - blind) / max(found - blind, 1e-9), *_LESS_PLANNED))
-    limit = blind + less * max(0.0, min(goal.aim.planned.limit, value) - blind)
+    aim = goal.aim.planned.limit
+    # An attacker that has read nothing does not say how much less to plan.
+    planned_for = min(aim, value) if value > blind else aim
+    limit = blind + less * (planned_for - blind)
     fewer = search.by_attackers(Budget(limit, goal.budget.unit), lambda _: None)
     return fewer if fewer != steps else steps[:-1]
 
 
 def expected_right(counts: Floats, more: float) -> float:
-    """How many right guesses the best rule of other rows will seem to make on them, `more` times as many.
+    """How many right guesses the best rule of other rows will seem to make on them, `more` times as
+    many.
 
-    Rows that chose a release flatter it: parts whose commonest class is right by luck are split first. So each cell's
-    shares are drawn towards those of all rows and taken to be as uncertain as so few rows leave them (a Pólya urn);
-    between its two commonest classes the larger number is that of a folded normal law. It is no less than what the rows
-    say themselves.
+    Rows that chose a release flatter it: parts whose commonest class is right by luck are split
+    first. So each cell's shares are drawn towards those of all rows and taken to be as uncertain as
+    so few rows leave them (a Pólya urn); between its two commonest classes the larger number is
+    that of a folded normal law. It is no less than what the rows say themselves.
 
     Args:
         counts: (classes, cells).
@@ -327,15 +363,21 @@ def expected_right(counts: Floats, more: float) -> float:
     spread = fresh * (first + second - (first - second) ** 2) * (1 + fresh / (rows + _DRAWN))
     ahead = fresh * (first - second)
     score = ahead / np.sqrt(np.maximum(spread, 1e-12))
-    lucky = np.sqrt(spread) * (norm.pdf(score) - score * norm.cdf(-score))  # E of the second's lead, where it leads
+    lucky = np.sqrt(spread) * (
+        norm.pdf(score) - score * norm.cdf(-score)
+    )  # E of the second's lead, where it leads
     return float(max((fresh * first + lucky).sum(), counts.max(axis=0).sum() * more))
 
 
 def refuse_uncountable(search: MergeSearch) -> None:
-    """Refuse a budget that so many rows cannot show against every attacker, even with all hidden that may be."""
-    goal, problem = search.goal, search.merge.problem
+    """Refuse a budget that so many rows cannot show against every attacker, even with all hidden
+    that may be.
+    """
+    goal = search.goal
+    problem = search.merge.problem
     cost = search.bound_cost(np.inf, 1)
-    least, limit = cost.told(search.begin), goal.budget.limit
+    least = cost.told(search.begin)
+    limit = goal.budget.limit
     if least <= limit:
         return
     counts = cost.counts(search.begin)
@@ -344,11 +386,16 @@ def refuse_uncountable(search: MergeSearch) -> None:
     raise uncountable(problem, goal.budget, least, counts.shape[1], f"; {more}")
 
 
-def rows_needed(bound: Callable[[Floats], float], counts: Floats, limit: float, rows: int) -> int | None:
-    """About how many rows would bring a bound of counts down to a limit, all shares equal; `None` if none would."""
+def rows_needed(
+    bound: Callable[[Floats], float], counts: Floats, limit: float, rows: int
+) -> int | None:
+    """About how many rows would bring a bound of counts down to a limit, all shares equal; `None`
+    if none would.
+    """
     if bound(counts * (_MOST_ROWS_NEEDED / rows)) > limit:
         return None
-    low, high = 1.0, _MOST_ROWS_NEEDED / rows
+    low = 1.0
+    high = _MOST_ROWS_NEEDED / rows
     while high / low > 1.01:
         middle = float(np.sqrt(low * high))
         low, high = (low, middle) if bound(counts * middle) <= limit else (middle, high)
@@ -359,17 +406,24 @@ def _check_size(merge: MergeProblem) -> None:
     names = column_names(merge.problem.mechanism.encoder)
     if len(names) > MOST_MERGED:
         raise LowtideError(
-            f"merge weighs all columns at once, up to {MOST_MERGED}, and the table has {len(names)}; drop some, or "
-            "use mechanism='redact'"
+            f"merge weighs all columns at once, up to {MOST_MERGED}, and the table has"
+            f" {len(names)}; drop some, or use mechanism='redact'"
         )
     if not merge.trees:
-        raise LowtideError("no column is left to merge: all are hidden, or show the same in every row")
+        raise LowtideError(
+            "no column is left to merge: all are hidden, or show the same in every row"
+        )
 
 
 def _unreachable(merge: MergeProblem, goal: Goal, check: Check) -> LowtideError:
-    kept = [name for name, keep in zip(merge.problem.features.names, merge.problem.keep, strict=True) if keep]
+    kept = [
+        name
+        for name, keep in zip(merge.problem.features.names, merge.problem.keep, strict=True)
+        if keep
+    ]
     left = check.measured
     return LowtideError(
-        f"the features to keep ({', '.join(kept)}) tell {left.value:.4f} nat [{left.low:.4f}, {left.high:.4f}] with "
-        f"everything else hidden; the budget is {goal.budget}: keep fewer of them, or raise the budget"
+        f"the features to keep ({', '.join(kept)}) tell {left.value:.4f} nat [{left.low:.4f},"
+        f" {left.high:.4f}] with everything else hidden; the budget is {goal.budget}: keep fewer of"
+        " them, or raise the budget"
     )

@@ -1,4 +1,6 @@
-"""A table that is to be merged: the trees of its columns, and what a choice of their nodes releases."""
+"""A table that is to be merged: the trees of its columns, and what a choice of their nodes
+releases.
+"""
 
 from __future__ import annotations
 
@@ -28,26 +30,16 @@ class MergeProblem:
     Attributes:
         problem: the table as it is; what its mechanism noises is shown so, whatever is merged.
         said: what the user says of merging.
-        shown: (m,) columns that are shown anyway, besides those that must be kept; none by default.
     """
 
     problem: TableProblem
     said: Merges
-    shown: Bools | None = None
-
-    @property
-    def begins_with(self) -> Bools:
-        """(m,) the columns that are shown before anything is merged."""
-        return self.problem.keep if self.shown is None else self.problem.keep | self.shown
-
-    @property
-    def closed(self) -> Bools:
-        """(m,) the columns that are not for merging: those that must be hidden, and those that are noised."""
-        return self.problem.hide | self.problem.mechanism.blurs
 
     @cached_property
     def places(self) -> tuple[int, ...]:
-        """The columns that have a tree: those that are not hidden anyway, and do not show the same in all rows."""
+        """The columns that have a tree: those that are not hidden anyway, and do not show the same
+        in all rows.
+        """
         return tuple(place for place, tree in enumerate(self._all_trees) if tree is not None)
 
     @cached_property
@@ -57,15 +49,23 @@ class MergeProblem:
 
     @cached_property
     def _all_trees(self) -> list[MergeTree | None]:
-        problem, encoder = self.problem, self.problem.mechanism.encoder
+        problem = self.problem
+        encoder = self.problem.mechanism.encoder
         frame = nw.from_native(problem.table, eager_only=True)
         own = {str(name): name for name in frame.columns}
         useful = None if problem.utility is None else problem.utility.codes
-        maker = TreeMaker(~problem.judged, problem.data.codes, useful, len(encoder.names), self.said)
+        maker = TreeMaker(
+            ~problem.judged, problem.data.codes, useful, len(encoder.names), self.said
+        )
         return [
             None
-            if self.closed[j]
-            else maker.make(name, frame.get_column(own[name]), encoder.learnt(j), own=bool(self.utility_column[j]))
+            if self.problem.hide[j]
+            else maker.make(
+                name,
+                frame.get_column(own[name]),
+                encoder.learnt(j),
+                own=bool(self.utility_column[j]),
+            )
             for j, name in enumerate(encoder.names)
         ]
 
@@ -86,13 +86,13 @@ class MergeProblem:
 
     def hidden(self, choice: Choice) -> Bools:
         """(m,) which columns are redacted; those that show the same in all rows are not."""
-        found = self.closed
+        found = self.problem.hide.copy()
         found[list(self.places)] = is_hidden(self.trees, choice)
         return found
 
     def kept(self, choice: Choice) -> float:
         """The share of the table that is left."""
-        found = np.where(self.closed, 0.0, 1.0)
+        found = np.where(self.problem.hide, 0.0, 1.0)
         found[list(self.places)] = kept_of(self.planned, choice)
         return float(self.problem.worth @ found)
 
@@ -100,20 +100,35 @@ class MergeProblem:
         """How the merged columns are labelled."""
         hidden = is_hidden(self.trees, choice)
         listed = zip(self.trees, choice, hidden, strict=True)
-        return Merging({tree.name: tree.merge(nodes) for tree, nodes, gone in listed if nodes is not None and not gone})
+        return Merging(
+            {
+                tree.name: tree.merge(nodes)
+                for tree, nodes, gone in listed
+                if nodes is not None and not gone
+            }
+        )
 
     def released(self, choice: Choice) -> TableProblem:
-        """The merged table as a problem of its own, of which nothing but redaction and the same noise is left to do."""
-        problem, merging = self.problem, self.merging(choice)
+        """The merged table as a problem of its own, of which nothing but redaction and the same
+        noise is left to do.
+        """
+        problem = self.problem
+        merging = self.merging(choice)
         merged = merging.apply(problem.table).table
         rows, encoder = read_table(merged)
         features = encoder.features()
-        mechanism = TableMechanism.build(encoder, features, rows, kind="redact", fill=problem.mechanism.fill)
+        mechanism = TableMechanism.build(
+            encoder, features, rows, kind="redact", fill=problem.mechanism.fill
+        )
         # Columns stay in their places, and none that is noised is merged.
-        mechanism = replace(mechanism, **{name: getattr(problem.mechanism, name) for name in _NOISE})
+        mechanism = replace(
+            mechanism, **{name: getattr(problem.mechanism, name) for name in _NOISE}
+        )
         useful = problem.utility
         if useful is not None:
-            useful = replace(useful, rows=np.where(self.utility_column[features.groups], np.float32(0), rows))
+            useful = replace(
+                useful, rows=np.where(self.utility_column[features.groups], np.float32(0), rows)
+            )
         return replace(
             problem,
             data=replace(problem.data, rows=rows),
@@ -125,7 +140,8 @@ class MergeProblem:
 
     def rows(self, choice: Choice, *, without: Bools) -> Floats32:
         """The rows for planning as attackers see them, without some columns (m,)."""
-        problem, planning = self.problem, ~self.problem.judged
+        problem = self.problem
+        planning = ~self.problem.judged
         starts = column_starts(problem.mechanism.encoder)
         channels, groups = problem.telling
         blocks: list[Any] = [np.zeros((int(planning.sum()), 1), dtype=np.float32)]
@@ -133,11 +149,11 @@ class MergeProblem:
             if without[j] or nodes == frozenset([tree.root]):
                 continue
             if nodes is None:
-                blocks += [problem.data.rows[planning, starts[j] : starts[j + 1]], channels[planning][:, groups == j]]
+                blocks += [
+                    problem.data.rows[planning, starts[j] : starts[j + 1]],
+                    channels[planning][:, groups == j],
+                ]
                 continue
             codes = tree.places(nodes)[tree.atoms]
             blocks.append(codes[:, None] if tree.ordered else np.eye(len(nodes))[codes])
-        blurred = problem.mechanism.blurs & ~without
-        if blurred.any():
-            blocks.append(problem.disclose(blurred)[planning][:, problem.features.columns(blurred)])
         return np.concatenate(blocks, axis=1).astype(np.float32)

@@ -1,10 +1,12 @@
-"""Which nodes of the columns' trees to show: grown from nothing, each step the most useful for what it costs.
+"""Which nodes of the columns' trees to show: grown from nothing, each step the most useful for what
+it costs.
 
-A step splits a node of one column's tree into its children. What that tells an attacker, and what it is worth, follows
-in closed form from one regression of all columns' atoms at once: were the classes' shares among the rows given the
-atoms linear, half the explained share of the variance would be the information, in nats, up to terms of third order.
-Interactions are not in it; attackers that see them judge the result. Where a bound against every attacker is asked for,
-a step costs what it adds to that bound.
+A step splits a node of one column's tree into its children. What that tells an attacker, and what
+it is worth, follows in closed form from one regression of all columns' atoms at once: were the
+classes' shares among the rows given the atoms linear, half the explained share of the variance
+would be the information, in nats, up to terms of third order. Interactions are not in it; attackers
+that see them judge the result. Where a bound against every attacker is asked for, a step costs what
+it adds to that bound.
 """
 
 from __future__ import annotations
@@ -25,11 +27,15 @@ from lowtide.types import Bools, Floats, Ints
 RAW = -1  # in place of a node: the column as it is
 _BANDED = 0.9  # what a column in its finest bands is worth of one that is as it is
 _RIDGE = 1e-6  # of the rows
-_REDUNDANT = 1e-4  # of the rows of a part: what is left of them beside the other columns tells nothing new
+_REDUNDANT = (
+    1e-4  # of the rows of a part: what is left of them beside the other columns tells nothing new
+)
 
 
 class TreeStep(NamedTuple):
-    """A column, the node of its tree that is split, `RAW` for showing it as it is, and which way it is split."""
+    """A column, the node of its tree that is split, `RAW` for showing it as it is, and which way it
+    is split.
+    """
 
     column: int
     node: int
@@ -37,7 +43,9 @@ class TreeStep(NamedTuple):
 
 
 Choice = tuple[Nodes | None, ...]
-"""For each column the nodes at which it is shown; the root alone is redaction, `None` the column as it is."""
+"""For each column the nodes at which it is shown; the root alone is redaction, `None` the column as
+it is.
+"""
 
 
 class Cost(Protocol):
@@ -78,7 +86,8 @@ def steps_of(trees: Sequence[MergeTree], choice: Choice) -> list[TreeStep]:
 
 def take(trees: Sequence[MergeTree], choice: Choice, step: TreeStep) -> Choice:
     """The choice after a step; a column whose atoms all show one value each is then as it is."""
-    tree, nodes = trees[step.column], choice[step.column]
+    tree = trees[step.column]
+    nodes = choice[step.column]
     after: Nodes | None = None
     if step.node != RAW and nodes is not None:
         after = (nodes - {step.node}) | frozenset(parts_of(trees, step))
@@ -89,22 +98,30 @@ def take(trees: Sequence[MergeTree], choice: Choice, step: TreeStep) -> Choice:
 
 def is_hidden(trees: Sequence[MergeTree], choice: Choice) -> Bools:
     """(columns,) which are redacted."""
-    return np.array([nodes == frozenset([tree.root]) for tree, nodes in zip(trees, choice, strict=True)], dtype=bool)
+    return np.array(
+        [nodes == frozenset([tree.root]) for tree, nodes in zip(trees, choice, strict=True)],
+        dtype=bool,
+    )
 
 
 def kept_of(trees: Sequence[MergeTree], choice: Choice) -> Floats:
-    """(columns,) what is left of each column: 1 as it is, 0 redacted, in bands the share of its entropy."""
+    """(columns,) what is left of each column: 1 as it is, 0 redacted, in bands the share of its
+    entropy.
+    """
     found = np.zeros(len(trees))
     for j, (tree, nodes) in enumerate(zip(trees, choice, strict=True)):
         if nodes is None:
             found[j] = 1.0
         elif len(nodes) > 1:
-            found[j] = _BANDED * entropy(tree.places(nodes)[tree.atoms]) / max(entropy(tree.atoms), 1e-12)
+            found[j] = (
+                _BANDED * entropy(tree.places(nodes)[tree.atoms]) / max(entropy(tree.atoms), 1e-12)
+            )
     return found
 
 
 class AtomRegression:
-    """One regression of classes on the atoms of all columns; asked what it gains when a node is split.
+    """One regression of classes on the atoms of all columns; asked what it gains when a node is
+    split.
 
     Args:
         trees: of the rows for planning only.
@@ -112,8 +129,12 @@ class AtomRegression:
         without: (columns,) those that have no part in it: the utility does not tell itself.
     """
 
-    def __init__(self, trees: Sequence[MergeTree], codes: Ints, without: Bools, moments: Floats | None = None) -> None:
-        self.trees, self.without, self.n = trees, without, len(codes)
+    def __init__(
+        self, trees: Sequence[MergeTree], codes: Ints, without: Bools, moments: Floats | None = None
+    ) -> None:
+        self.trees = trees
+        self.without = without
+        self.n = len(codes)
         self.offsets = np.cumsum([0, *(tree.size for tree in trees)])
         design = _one_hot(trees, self.offsets)
         self.moments = np.asarray((design.T @ design).toarray()) if moments is None else moments
@@ -138,9 +159,13 @@ class AtomRegression:
         return max(0.0, found - (design.shape[1] - 1) * self.chance)
 
     def gains(self, choice: Choice, steps: Sequence[TreeStep]) -> Floats:
-        """(steps,) what each step adds, in nats, less what it seems to add by chance; 0 for `RAW`."""
+        """(steps,) what each step adds, in nats, less what it seems to add by chance; 0 for
+        `RAW`.
+        """
         gains = np.zeros(len(steps))
-        asked = [k for k, step in enumerate(steps) if step.node != RAW and not self.without[step.column]]
+        asked = [
+            k for k, step in enumerate(steps) if step.node != RAW and not self.without[step.column]
+        ]
         if not asked:
             return gains
         design = self._design(choice)
@@ -163,7 +188,9 @@ class AtomRegression:
         return np.maximum(gains, 0.0)
 
     def _design(self, choice: Choice) -> Floats:
-        """(atoms, parts) the parts that a choice shows, beside a constant, without one part of each column."""
+        """(atoms, parts) the parts that a choice shows, beside a constant, without one part of each
+        column.
+        """
         constant = np.zeros((int(self.offsets[-1]), 1))
         constant[: self.offsets[1]] = 1.0
         found = [constant]
@@ -176,7 +203,9 @@ class AtomRegression:
         return np.concatenate(found, axis=1)
 
     def _parts(self, column: int, nodes: Sequence[int]) -> Floats:
-        """(atoms, nodes) which atoms each node of a column covers; of single atoms the node is the atom."""
+        """(atoms, nodes) which atoms each node of a column covers; of single atoms the node is the
+        atom.
+        """
         found = np.zeros((int(self.offsets[-1]), len(nodes)))
         for place, node in enumerate(nodes):
             found[self.offsets[column] + self.trees[column].cover[node], place] = 1.0
@@ -194,9 +223,13 @@ def _explained(left: Floats, whole: Floats, told: Floats) -> float:
 def _one_hot(trees: Sequence[MergeTree], offsets: Ints) -> sparse.csr_array:
     """(n, atoms of all columns)."""
     n = len(trees[0].atoms)
-    places = np.stack([tree.atoms + offset for tree, offset in zip(trees, offsets, strict=False)], axis=1)
+    places = np.stack(
+        [tree.atoms + offset for tree, offset in zip(trees, offsets, strict=False)], axis=1
+    )
     rows = np.repeat(np.arange(n), len(trees))
-    return sparse.csr_array((np.ones(places.size), (rows, places.ravel())), shape=(n, int(offsets[-1])))
+    return sparse.csr_array(
+        (np.ones(places.size), (rows, places.ravel())), shape=(n, int(offsets[-1]))
+    )
 
 
 @dataclass(eq=False)
@@ -219,7 +252,8 @@ class LeakCost:
 
 @dataclass(eq=False)
 class BoundCost:
-    """A step costs what it adds to a bound against every attacker; what exceeds the budget is out of the question.
+    """A step costs what it adds to a bound against every attacker; what exceeds the budget is out
+    of the question.
 
     Attributes:
         trees: of the rows for planning only.
@@ -273,11 +307,14 @@ class BoundCost:
 
     def _counted(self, cells: Ints, parts: Ints) -> Floats:
         """(classes, cells) counts when cells are split into parts."""
-        width, classes = int(parts.max()) + 1, int(self.codes.max()) + 1
+        width = int(parts.max()) + 1
+        classes = int(self.codes.max()) + 1
         finer = cells * width + parts
         if (int(cells.max()) + 1) * width > 8 * len(cells):
             finer = np.unique(finer, return_inverse=True)[1].ravel()
-        table = np.bincount(finer * classes + self.codes, minlength=(int(finer.max()) + 1) * classes)
+        table = np.bincount(
+            finer * classes + self.codes, minlength=(int(finer.max()) + 1) * classes
+        )
         table = table.reshape(-1, classes).T.astype(np.float64)
         return np.asarray(table[:, table.any(axis=0)])
 
@@ -286,7 +323,11 @@ def cells_of(trees: Sequence[MergeTree], choice: Choice) -> Ints:
     """(n,) equal numbers for rows that a release shows alike, from 0."""
     cells = np.zeros(len(trees[0].atoms), dtype=np.intp)
     for tree, nodes in zip(trees, choice, strict=True):
-        own = tree.raw - min(0, int(tree.raw.min())) if nodes is None else tree.places(nodes)[tree.atoms]
+        own = (
+            tree.raw - min(0, int(tree.raw.min()))
+            if nodes is None
+            else tree.places(nodes)[tree.atoms]
+        )
         cells = np.unique(cells * (int(own.max()) + 1) + own, return_inverse=True)[1].ravel()
     return cells
 
@@ -322,7 +363,8 @@ class Worth:
         tree = self.trees[step.column]
         if step.node == RAW:
             return 1 - _BANDED
-        rows, n = self._rows[step.column], len(tree.atoms)
+        rows = self._rows[step.column]
+        n = len(tree.atoms)
         parts = np.array([rows[tree.cover[part]].sum() for part in parts_of(self.trees, step)])
         told = float((xlogy(parts.sum(), parts.sum()) - xlogy(parts, parts).sum()) / n)
         whole = float(entr(rows / n).sum())
@@ -354,7 +396,9 @@ class Worth:
         return max(alone, default=0.0) / self._all
 
 
-def grow(trees: Sequence[MergeTree], choice: Choice, cost: Cost, worth: Worth, ceilings: Floats) -> list[TreeStep]:
+def grow(
+    trees: Sequence[MergeTree], choice: Choice, cost: Cost, worth: Worth, ceilings: Floats
+) -> list[TreeStep]:
     """Steps from a choice on, each the one worth most for its cost, until none is left.
 
     Args:
@@ -375,7 +419,10 @@ def grow(trees: Sequence[MergeTree], choice: Choice, cost: Cost, worth: Worth, c
         closed |= {step for step, one in zip(listed, costs, strict=True) if np.isinf(one)}
         if np.isinf(costs).all():
             return taken
-        favour = [1.0 if step.node == RAW else trees[step.column].ways[step.node][step.way].favour for step in listed]
+        favour = [
+            1.0 if step.node == RAW else trees[step.column].ways[step.node][step.way].favour
+            for step in listed
+        ]
         best = listed[int(np.argmax(np.array(favour) * worth.of(choice, listed) / costs))]
         taken.append(best)
         choice = take(trees, choice, best)

@@ -1,9 +1,10 @@
 """What a column may be merged into: a tree from its finest bands or categories to nothing at all.
 
-The leaves of a tree, its atoms, are narrow bands of a number, or categories, each of them shown by enough rows. They
-are joined (`joining`) until the column is one value, which is as good as redacted. A release shows a column at some
-nodes that together cover it. Bands can be joined in many ways, so the tree of a number has a node for each possible
-band, and several ways to split it. A hierarchy that the user gives is a tree already.
+The leaves of a tree, its atoms, are narrow bands of a number, or categories, each of them shown by
+enough rows. They are joined (`joining`) until the column is one value, which is as good as
+redacted. A release shows a column at some nodes that together cover it. Bands can be joined in many
+ways, so the tree of a number has a node for each possible band, and several ways to split it. A
+hierarchy that the user gives is a tree already.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ _ALL_ATOMS = 600  # of a table, beyond which columns have fewer: one regression 
 _LEAST_SHARE = 1 / 500  # of the rows for planning: what an atom has at least
 _LEAST_ROWS = 10  # the same, of few rows: nobody's own value becomes a label
 _BAND_ROWS = 30  # the same of a band, where there are enough
-_ROUND = 2.0  # digits; a cut that takes one to say is favoured so many times over one that takes two
+_ROUND = (
+    2.0  # digits; a cut that takes one to say is favoured so many times over one that takes two
+)
 
 
 class Describes(Protocol):
@@ -52,7 +55,8 @@ class MergeTree:
         cover: the atoms of each node; the nodes that are leaves come first.
         ordered: whether joined atoms are neighbours.
         exact: whether all atoms together show the column as it is.
-        fixed: whether the user has said how the column is shown, so that it is never shown as it is.
+        fixed: whether the user has said how the column is shown, so that it is never shown as it
+            is.
         gaps: the atom of what is missing, which has no label; `None` where nothing is.
         describes: how parts of the column are labelled.
     """
@@ -79,7 +83,9 @@ class MergeTree:
         return len(self.cover[self.root])
 
     def places(self, nodes: Collection[int]) -> Ints:
-        """(atoms,) which of some nodes, in increasing order of their first atom, each atom belongs to."""
+        """(atoms,) which of some nodes, in increasing order of their first atom, each atom belongs
+        to.
+        """
         found = np.zeros(self.size, dtype=np.intp)
         for place, node in enumerate(self.listed(nodes)):
             found[self.cover[node]] = place
@@ -91,7 +97,9 @@ class MergeTree:
 
     def merge(self, nodes: Collection[int]) -> Bands | Groups:
         """How the column is labelled where it is shown at some nodes."""
-        return self.describes.describe([self.cover[n] for n in self.listed(nodes) if not self._is_gap(n)])
+        return self.describes.describe(
+            [self.cover[n] for n in self.listed(nodes) if not self._is_gap(n)]
+        )
 
     def _is_gap(self, node: int) -> bool:
         return self.gaps is not None and self.cover[node].tolist() == [self.gaps]
@@ -121,7 +129,9 @@ class _GivenParts:
 
 @dataclass(frozen=True)
 class _CategoryParts:
-    """Labels of joined categories: the values of each atom, and how often each that may be named occurs."""
+    """Labels of joined categories: the values of each atom, and how often each that may be named
+    occurs.
+    """
 
     values: tuple[tuple[str, ...], ...]
     counts: Mapping[str, int]
@@ -135,7 +145,9 @@ class _CategoryParts:
 
 @dataclass(frozen=True)
 class _HierarchyParts:
-    """The names of a hierarchy: of each atom its value, and by the atoms that a node covers its name."""
+    """The names of a hierarchy: of each atom its value, and by the atoms that a node covers its
+    name.
+    """
 
     values: tuple[str, ...]
     names: Mapping[tuple[int, ...], str]
@@ -143,7 +155,9 @@ class _HierarchyParts:
     def describe(self, parts: Sequence[Ints]) -> Groups:
         listed = [(self.values[atom], place) for place, part in enumerate(parts) for atom in part]
         values, places = zip(*listed, strict=True)
-        return Groups(values, places, tuple(self.names[tuple(sorted(part.tolist()))] for part in parts))
+        return Groups(
+            values, places, tuple(self.names[tuple(sorted(part.tolist()))] for part in parts)
+        )
 
 
 @dataclass(frozen=True)
@@ -192,7 +206,9 @@ class TreeMaker:
             return self._hierarchy(name, column, self.said.hierarchies[name])
         if learnt.categories is not None:
             if name in self.said.bands:
-                raise LowtideError(f"bands names {name!r}, which holds text; bands are for numbers and dates")
+                raise LowtideError(
+                    f"bands names {name!r}, which holds text; bands are for numbers and dates"
+                )
             return self._categories(name, column, learnt, own)
         return self._numbers(name, column, learnt, own)
 
@@ -202,11 +218,16 @@ class TreeMaker:
         known = values[~gone]
         if not len(known):
             return None
-        dates, (low, high) = learnt.dates, self.said.ranges.get(name, (None, None))
+        dates = learnt.dates
+        low, high = self.said.ranges.get(name, (None, None))
         whole = dates is None and bool((known % 1 == 0).all())
         given = self.said.bands.get(name)
         cuts = given or round_cuts(
-            values[self.planning & ~gone], most=self._most, least=self._wide, dates=dates is not None, whole=whole
+            values[self.planning & ~gone],
+            most=self._most,
+            least=self._wide,
+            dates=dates is not None,
+            whole=whole,
         )
         bands = Bands.of(cuts, dates=dates, whole=whole, low=low, high=high)
         codes = bands.place(values)
@@ -218,21 +239,27 @@ class TreeMaker:
             flat = Joined({}, [(k,) for k in range(count)], tuple(range(count)))
             return _finish(name, flat, dense, raw, _GivenParts(bands), ordered=True, fixed=True)
         weights = np.array([_ROUND / digits_of(cut, dates=dates is not None) for cut in bands.cuts])
-        return _finish(name, join_neighbours(weights), codes, raw, _NumberParts(bands), ordered=True)
+        return _finish(
+            name, join_neighbours(weights), codes, raw, _NumberParts(bands), ordered=True
+        )
 
     def _categories(self, name: str, column: Any, learnt: Learnt, own: bool) -> MergeTree | None:
         texts, cells = texts_of(column)
         listed = set((learnt.categories or ())[:-1] if learnt.other else learnt.categories or ())
         gone = column.is_null().to_numpy().astype(bool)
         known = np.array([text in listed for text in texts])[cells] & ~gone
-        used, place = np.unique(np.array(texts, dtype=object)[cells][known].astype(str), return_inverse=True)
+        used, place = np.unique(
+            np.array(texts, dtype=object)[cells][known].astype(str), return_inverse=True
+        )
         if not len(used):
             return None
         rows = np.bincount(place[self.planning[known]], minlength=len(used))
         order = np.argsort(-rows, kind="stable")[: min(_MOST_CATEGORIES, 2 * self._most)]
         frequent = [int(k) for k in order if rows[k] >= self.least]
         rare = sorted(set(range(len(used))) - set(frequent))
-        values = [(str(used[k]),) for k in sorted(frequent)] + ([tuple(str(used[k]) for k in rare)] if rare else [])
+        values = [(str(used[k]),) for k in sorted(frequent)] + (
+            [tuple(str(used[k]) for k in rare)] if rare else []
+        )
         atom = np.full(len(used), len(frequent))
         atom[sorted(frequent)] = np.arange(len(frequent))
         codes = np.full(len(column), -1)
@@ -248,12 +275,15 @@ class TreeMaker:
     def _hierarchy(self, name: str, column: Any, given: Hierarchy) -> MergeTree | None:
         texts, cells = texts_of(column)
         gone = column.is_null().to_numpy().astype(bool)
-        used, codes = np.unique(np.array(texts, dtype=object)[cells].astype(str), return_inverse=True)
+        used, codes = np.unique(
+            np.array(texts, dtype=object)[cells].astype(str), return_inverse=True
+        )
         present = np.unique(codes[~gone])
         lacking = sum(str(used[k]) not in given.levels for k in present)
         if lacking:
             raise LowtideError(
-                f"the hierarchy of column {name!r} lacks {lacking} of its {len(present)} values; give each a row"
+                f"the hierarchy of column {name!r} lacks {lacking} of its {len(present)} values;"
+                " give each a row"
             )
         values = tuple(str(used[k]) for k in present)
         codes = np.where(gone, -1, np.searchsorted(present, codes))
@@ -297,7 +327,9 @@ class TreeMaker:
         return int(np.clip(_ALL_ATOMS // self.columns, 2, _MOST_ATOMS))
 
     def _join(self, atoms: Ints, size: int, own: bool) -> Joined:
-        """Join categories, atoms (n,) from 0 to `size`; others are missing. The utility's `own` is told by none."""
+        """Join categories, atoms (n,) from 0 to `size`; others are missing. The utility's `own` is
+        told by none.
+        """
         rows = self.planning & (atoms < size)
         secret = count_classes(atoms[rows], self.secret[rows], size)
         useful = np.zeros((1, size))
@@ -316,7 +348,8 @@ def _finish(
     ordered: bool = False,
     fixed: bool = False,
 ) -> MergeTree | None:
-    """A tree with a leaf for what is missing, and a root above everything; `None` where all rows are alike.
+    """A tree with a leaf for what is missing, and a root above everything; `None` where all rows
+    are alike.
 
     Args:
         name: of the column.
@@ -327,12 +360,16 @@ def _finish(
         ordered: whether neighbours are joined.
         fixed: whether it is shown at its atoms or not at all.
     """
-    cover, ways = list(joined.cover), dict(joined.ways)
+    cover = list(joined.cover)
+    ways = dict(joined.ways)
     top: tuple[Way, ...] = (Way(joined.top),)
-    if len(joined.top) == 1 and joined.top[0] in ways:  # the root is made anew, above what is missing, too
+    if (
+        len(joined.top) == 1 and joined.top[0] in ways
+    ):  # the root is made anew, above what is missing, too
         top = ways.pop(joined.top[0])
         cover.pop()
-    atoms, gaps = codes, None
+    atoms = codes
+    gaps = None
     if (codes < 0).any():
         gaps = sum(node not in ways for node in range(len(cover)))
         atoms = np.where(codes < 0, gaps, codes)
@@ -345,7 +382,9 @@ def _finish(
     cover.append(tuple(sorted(atom for node in top[0].parts for atom in cover[node])))
     exact = np.unique(np.stack([atoms, raw]), axis=1).shape[1] == len(np.unique(atoms))
     arrays = tuple(np.array(one, dtype=np.intp) for one in cover)
-    return MergeTree(name, atoms, raw, ways, arrays, ordered, exact and not fixed, fixed, gaps, describes)
+    return MergeTree(
+        name, atoms, raw, ways, arrays, ordered, exact and not fixed, fixed, gaps, describes
+    )
 
 
 def _beyond(way: Way, gaps: int) -> Way:
@@ -357,7 +396,8 @@ def _unique_names(names: Mapping[tuple[int, ...], str], column: str) -> None:
     """Refuse a hierarchy in which two different sets of values have one name."""
     if len(set(names.values())) < len(names):
         raise LowtideError(
-            f"the hierarchy of column {column!r} gives one name to different levels; give every level names of its own"
+            f"the hierarchy of column {column!r} gives one name to different levels; give every"
+            " level names of its own"
         )
 
 

@@ -1,7 +1,8 @@
 """Columns made coarser, the same for everybody: numbers and dates in bands, categories joined.
 
-What comes out is true, only less exact: a band holds the value it stands for, a joined category names it. A merged
-column holds text. A category that was not judged, or a value outside a range that the user gave, is blank.
+What comes out is true, only less exact: a band holds the value it stands for, a joined category
+names it. A merged column holds text. A category that was not judged, or a value outside a range
+that the user gave, is blank.
 """
 
 from __future__ import annotations
@@ -40,11 +41,17 @@ class Groups:
     def __post_init__(self) -> None:
         if len(self.values) != len(self.group) or len(set(self.values)) < len(self.values):
             raise LowtideError("every category must be in one group; make the plan again")
-        if set(self.group) != set(range(len(self.labels))) or len(set(self.labels)) < len(self.labels):
-            raise LowtideError("groups of categories need one label each, all different; make the plan again")
+        if set(self.group) != set(range(len(self.labels))) or len(set(self.labels)) < len(
+            self.labels
+        ):
+            raise LowtideError(
+                "groups of categories need one label each, all different; make the plan again"
+            )
 
     def codes(self, column: Any) -> Ints:
-        """The group of each cell of a narwhals column, (n,); `UNJUDGED` for a category that was not."""
+        """The group of each cell of a narwhals column, (n,); `UNJUDGED` for a category that was
+        not.
+        """
         known = dict(zip(self.values, self.group, strict=True))
         texts, cells = texts_of(column)
         codes = np.array([known.get(text, UNJUDGED) for text in texts], dtype=np.intp)[cells]
@@ -66,10 +73,17 @@ def group_labels(groups: Sequence[Sequence[str]], nameable: Mapping[str, int]) -
     """
     labels: list[str] = []
     for group in groups:
-        known = sorted((value for value in group if value in nameable), key=lambda value: (-nameable[value], value))
-        names, rest = known[:_NAMED], len(group) - len(known[:_NAMED])
-        label = " or ".join(names) if not rest else f"{', '.join(names)} or others" if names else "other"
-        plain, number = label, 1
+        known = sorted(
+            (value for value in group if value in nameable),
+            key=lambda value: (-nameable[value], value),
+        )
+        names = known[:_NAMED]
+        rest = len(group) - len(known[:_NAMED])
+        label = " or ".join(names)
+        if rest:
+            label = f"{', '.join(names)} or others" if names else "other"
+        plain = label
+        number = 1
         while label in labels:
             number += 1
             label = f"{plain} ({number})"
@@ -100,13 +114,18 @@ class Merging:
     columns: Mapping[str, Bands | Groups]
 
     def apply(self, table: Any) -> Merged:
-        """Merge in a data frame of any library; a merged column holds text, and is missing where it was."""
+        """Merge in a data frame of any library; a merged column holds text, and is missing where it
+        was.
+        """
         frame = nw.from_native(table, eager_only=True)
         own = {str(name): name for name in frame.columns}
         lacking = [name for name in self.columns if name not in own]
         if lacking:
-            raise LowtideError(f"X lacks the column(s) {', '.join(lacking)} that were there in training")
-        changed, blank = [], 0
+            raise LowtideError(
+                f"X lacks the column(s) {', '.join(lacking)} that were there in training"
+            )
+        changed = []
+        blank = 0
         for name, merge in self.columns.items():
             column = frame.get_column(own[name])
             codes = merge.codes(column)
@@ -142,7 +161,9 @@ def is_data_frame(x: Any) -> bool:
 
 
 def labelled(column: Any, codes: Ints, labels: Sequence[str]) -> Any:
-    """The labels (n,) of codes in a column of the same library, missing where a code is negative."""
+    """The labels (n,) of codes in a column of the same library, missing where a code is
+    negative.
+    """
     places = codes.astype(np.int32)
     gone = places < 0
     found = pa.array(labels, pa.string()).take(pa.array(places, mask=gone if gone.any() else None))
@@ -155,7 +176,9 @@ def labelled(column: Any, codes: Ints, labels: Sequence[str]) -> Any:
 
 def _read(entry: Mapping[str, Any]) -> Bands | Groups:
     if "cuts" not in entry:
-        return Groups(tuple(entry["values"]), tuple(map(int, entry["group"])), tuple(entry["labels"]))
+        return Groups(
+            tuple(entry["values"]), tuple(map(int, entry["group"])), tuple(entry["labels"])
+        )
     ends = {name: None if entry[name] is None else float(entry[name]) for name in ("low", "high")}
     cuts = tuple(map(float, entry["cuts"]))
     return Bands(cuts, tuple(entry["labels"]), entry["dates"], bool(entry["whole"]), **ends)

@@ -1,7 +1,9 @@
-"""Counts of a release whose hidden columns are noised or answered at random, and the exact channel they go through.
+"""Counts of a release whose hidden columns are noised or answered at random, and the exact channel
+they go through.
 
-A response has as many outputs as its column has categories. A noised number must hold whole numbers: it is released
-rounded to one, and shows no more than the interval that its noised value falls in.
+A response has as many outputs as its column has categories. A noised number must hold whole
+numbers: it is released rounded to one, and shows no more than the interval that its noised value
+falls in.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ from lowtide.theory import channels
 from lowtide.theory.counts import count_cells
 from lowtide.types import Bools, Floats, Floats32, Ints
 
-_MOST_OUTPUTS = 2000  # of a noised number: a range of more whole numbers has too many cells to be counted anyway
+# Of a noised number: a range of more whole numbers has too many cells to be counted anyway
+_MOST_OUTPUTS = 2000
 _MOST_ENTRIES = 4_000_000  # of a channel, in memory
 
 
@@ -35,7 +38,12 @@ class NoisedCounts(NamedTuple):
 
 
 def count_noised(
-    rows: Floats32, codes: Ints, classes: int, mechanism: TableMechanism, hidden: Bools, whole: Bools
+    rows: Floats32,
+    codes: Ints,
+    classes: int,
+    mechanism: TableMechanism,
+    hidden: Bools,
+    whole: Bools,
 ) -> NoisedCounts | None:
     """Count rows by all that their release depends on.
 
@@ -57,7 +65,9 @@ def count_noised(
         if part is None:
             return None
         parts.append(part)
-    shown = np.unique(rows[:, mechanism.features.columns(~hidden)], axis=0, return_inverse=True)[1].ravel()
+    shown = np.unique(rows[:, mechanism.features.columns(~hidden)], axis=0, return_inverse=True)[
+        1
+    ].ravel()
     places = np.column_stack([shown, *(place for place, _ in parts)])
     cells, cell = np.unique(places, axis=0, return_inverse=True)
     outputs = int(np.prod([float(channel.shape[1]) for _, channel in parts]))
@@ -80,8 +90,12 @@ def whole_columns(table: Any, names: tuple[str, ...]) -> Bools:
     return np.array([kinds[name].is_integer() for name in names], dtype=bool)
 
 
-def _part(rows: Floats32, mechanism: TableMechanism, column: int, *, whole: bool) -> tuple[Ints, Floats] | None:
-    """Which value of a column each row has, (n,), and the channel of the values, (values, outputs)."""
+def _part(
+    rows: Floats32, mechanism: TableMechanism, column: int, *, whole: bool
+) -> tuple[Ints, Floats] | None:
+    """Which value of a column each row has, (n,), and the channel of the values, (values,
+    outputs).
+    """
     starts = column_starts(mechanism.encoder)
     if mechanism.kinds[column] == "response":
         own = rows[:, starts[column] : starts[column + 1]]
@@ -90,8 +104,10 @@ def _part(rows: Floats32, mechanism: TableMechanism, column: int, *, whole: bool
         # A category that the encoder does not know is answered evenly.
         place = np.where(own.any(axis=1), own.argmax(axis=1), k)
         return place.astype(np.intp), np.vstack([kept, np.full((1, k), 1 / k)])
-    low, high = float(mechanism.low[column]), float(mechanism.high[column])
-    first, last = np.rint(low), np.rint(high)
+    low = float(mechanism.low[column])
+    high = float(mechanism.high[column])
+    first = np.rint(low)
+    last = np.rint(high)
     if not whole or last - first + 1 > _MOST_OUTPUTS:
         return None
     clipped = np.clip(rows[:, starts[column]].astype(np.float64), low, high)

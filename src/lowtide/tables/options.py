@@ -14,7 +14,10 @@ class TableOptions:
 
     default_budget: ClassVar[float] = 0.01
     types: tuple[str, ...] = option(
-        (), "override a column's type: COLUMN=number|integer|text|boolean|date", metavar="C=T", flag="type"
+        (),
+        "override a column's type: COLUMN=number|integer|text|boolean|date",
+        metavar="C=T",
+        flag="type",
     )
     encoding: str = option("utf-8", "of a CSV file")
     most_rows: int | None = option(
@@ -26,45 +29,74 @@ class TableOptions:
         flag="rows",
     )
     bounds: tuple[str, ...] = option(
-        (), "range of a noised column, learnt from the data otherwise: age=0:120", verbs=("plan",), metavar="C=LOW:HIGH"
+        (),
+        "range of a noised column, learnt from the data otherwise: age=0:120",
+        verbs=("plan",),
+        metavar="C=LOW:HIGH",
     )
     fill: str | None = option(
-        None, "fill what is hidden with values drawn given what is shown: redraw", verbs=("plan",), metavar="redraw"
+        None,
+        "fill what is hidden with values drawn given what is shown: redraw",
+        verbs=("plan",),
+        metavar="redraw",
     )
     categorical: str | None = option(
         None,
-        "gaussian, mixed: how text is hidden: redact, or response, which answers at random",
+        "gaussian: how text is hidden: redact, or response, which answers at random",
         verbs=("plan",),
         metavar="HOW",
     )
     bands: tuple[str, ...] = option(
-        (), "merge, mixed: where the bands of a column begin: age=17,30,45,65", verbs=("plan",), metavar="C=CUT,CUT"
+        (),
+        "merge: where the bands of a column begin: age=17,30,45,65",
+        verbs=("plan",),
+        metavar="C=CUT,CUT",
     )
     hierarchy: tuple[str, ...] = option(
         (),
-        "merge, mixed: what values of a column may be joined into, one row per value: workclass=FILE.csv",
+        "merge: what values of a column may be joined into, one row per value: workclass=FILE.csv",
         verbs=("plan",),
         metavar="C=FILE",
     )
     together: tuple[str, ...] = option(
-        (), "columns that are hidden or drawn together: education,education_num", verbs=("plan",), metavar="A,B"
+        (),
+        "columns that are hidden or drawn together: education,education_num",
+        verbs=("plan",),
+        metavar="A,B",
     )
     shuffle: bool = option(False, "write them in random order", verbs=("release",))
-    order: Any = option(None, "the order of a shuffled release, written beside it", verbs=("audit",), metavar="FILE")
+    order: Any = option(
+        None, "the order of a shuffled release, written beside it", verbs=("audit",), metavar="FILE"
+    )
     id: str | None = option(
-        None, "column that joins the rows of release and reference, in any order", verbs=("audit",), metavar="COLUMN"
+        None,
+        "column that joins the rows of release and reference, in any order",
+        verbs=("audit",),
+        metavar="COLUMN",
     )
     renamed: tuple[str, ...] = option(
-        (), "a column with another name in the release (repeat)", verbs=("audit",), metavar="NEW=OLD", flag="column"
+        (),
+        "a column with another name in the release",
+        verbs=("audit",),
+        metavar="NEW=OLD",
+        flag="column",
     )
     rows: str | None = option(
-        None, "other: the release is about other people, and holds their secret", verbs=("audit",), metavar="other"
+        None,
+        "other: the release is about other people, and holds their secret",
+        verbs=("audit",),
+        metavar="other",
     )
     synthetic: bool = option(
-        False, "the release is synthetic, and holds the secret: attackers learn from it alone", verbs=("audit",)
+        False,
+        "the release is synthetic, and holds the secret: attackers learn from it alone",
+        verbs=("audit",),
     )
     release_secret: str | None = option(
-        None, "the secret's column in such a release, where it has another name", verbs=("audit",), metavar="COLUMN"
+        None,
+        "the secret's column in such a release, where it has another name",
+        verbs=("audit",),
+        metavar="COLUMN",
     )
     known: tuple[str, ...] = option(
         (),
@@ -73,13 +105,22 @@ class TableOptions:
         metavar="A,B",
     )
     train: Any = option(
-        None, "more rows of the release's layout whose secret the attacker knows", verbs=("audit",), metavar="FILE"
+        None,
+        "more rows of the release's layout whose secret the attacker knows",
+        verbs=("audit",),
+        metavar="FILE",
     )
     group: str | None = option(
-        None, "column of the reference that says whose each row is", verbs=("audit",), metavar="COLUMN"
+        None,
+        "column of the reference that says whose each row is",
+        verbs=("audit",),
+        metavar="COLUMN",
     )
     posts: Any = option(
-        None, "what so many rows of one person tell together: 1,5,10,20", verbs=("audit",), metavar="N,N"
+        None,
+        "what so many rows of one person tell together: 1,5,10,20",
+        verbs=("audit",),
+        metavar="N,N",
     )
     groups_of: str | None = option(
         None,
@@ -88,7 +129,11 @@ class TableOptions:
         metavar="COLUMN",
     )
     ids: str | None = option(
-        None, "column that tells rows apart, where noise is drawn", verbs=("release",), metavar="COLUMN"
+        None,
+        "column that tells rows apart, where a plan draws; without it a row is recognised by its"
+        " content",
+        verbs=("release",),
+        metavar="COLUMN",
     )
 
 

@@ -1,4 +1,6 @@
-"""Tables for the Obfuscator: reference rows laid out, a policy for them, and what may be promised of it."""
+"""Tables for the Obfuscator: reference rows laid out, a policy for them, and what may be promised
+of it.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from lowtide.density.fitting import read_features
 from lowtide.disclose.card import Feature, ReleaseCard
 from lowtide.disclose.certificate import (
     Certificate,
@@ -26,8 +27,10 @@ from lowtide.disclose.certificate import (
 from lowtide.disclose.check import Check
 from lowtide.disclose.membership import membership
 from lowtide.disclose.noise import KEY_BYTES, KeyedNoise
+from lowtide.disclose.raw_past import RawPast
 from lowtide.disclose.rehearsal import Goal, Rehearsal, Task, Tick, read_secret, read_utility
-from lowtide.errors import LowtideError
+from lowtide.errors import LowtideError, note
+from lowtide.estimate.fitting import read_features
 from lowtide.extras import need_torch
 from lowtide.features import Features
 from lowtide.labels import Classes
@@ -37,12 +40,10 @@ from lowtide.tables.grouping import find_functions, group_columns, groups_of, ow
 from lowtide.tables.hider import TableHider, names_of
 from lowtide.tables.layout import bounded, column_names, owners
 from lowtide.tables.mechanism import TableMechanism
-from lowtide.tables.merge_planning import MERGED_JUDGING, MergedRelease, plan_merges
+from lowtide.tables.merge_planning import MERGED_JUDGING, plan_merges
 from lowtide.tables.merge_problem import MergeProblem
-from lowtide.tables.merge_trees import Merges
-from lowtide.tables.mixed_planning import Mixer, can_be_merged
 from lowtide.tables.planning_attackers import LabelledRows
-from lowtide.tables.policies import ColumnPolicy, FixedColumns, PaperColumns
+from lowtide.tables.policies import ColumnPolicy, FixedColumns
 from lowtide.tables.problem import TableProblem, keep_share, make_plan, make_sequential, refuse_few
 from lowtide.tables.redraw_planning import fill_hidden, rehearse_redraw
 from lowtide.tables.settings import check_task, read_merges
@@ -58,7 +59,7 @@ class TablePlanner:
     Attributes:
         task: what was asked for.
         problem: the rows, features and mechanism.
-        x: the table as it was given, for the density of the paper's rule.
+        x: the table as it was given, for the density of a rule that looks at the raw past.
         s: the secret as it was given.
     """
 
@@ -88,9 +89,14 @@ class TablePlanner:
         """
         check_task(task)
         if task.mechanism == "merge" and not is_frame(x):
-            raise LowtideError("merged columns hold text, so mechanism='merge' needs a data frame with named columns")
+            raise LowtideError(
+                "merged columns hold text, so mechanism='merge' needs a data frame with named"
+                " columns"
+            )
         if groups is not None:
-            raise LowtideError("groups are not kept apart when tables are planned; leave groups out")
+            raise LowtideError(
+                "groups are not kept apart when tables are planned; leave groups out"
+            )
         if sparse.issparse(x):
             raise LowtideError("Obfuscator needs dense rows, and X is sparse; give X.toarray()")
         refuse_secret_inside(x, s)
@@ -98,16 +104,27 @@ class TablePlanner:
         classes, codes = read_secret(s, len(rows), "rows")
         refuse_few(rows, codes)
         task, features = group(task, encoder, x)
-        keep, hide = named(listed(task.keep), features, "keep"), named(listed(task.hide), features, "hide")
+        keep = named(listed(task.keep), features, "keep")
+        hide = named(listed(task.hide), features, "hide")
         if (keep & hide).any():
-            raise LowtideError(f"{', '.join(_names(features, keep & hide))} cannot be both kept and hidden; choose")
+            raise LowtideError(
+                f"{', '.join(_names(features, keep & hide))} cannot be both kept and hidden; choose"
+            )
         mechanism = _mechanism(task, encoder, features, rows, classes)
         options = task.tide._options()
         key = stream(options.seed, "table rehearsal").generate_state(KEY_BYTES // 4).tobytes()
         data = LabelledRows(rows, codes, classes)
         shown = x if is_frame(x) or hasattr(x, "detach") else np.asarray(x)
         problem = TableProblem(
-            data, features, mechanism, options, keep, hide, KeyedNoise(key), epsilon=task.stated_at, table=shown
+            data,
+            features,
+            mechanism,
+            options,
+            keep,
+            hide,
+            KeyedNoise(key),
+            epsilon=task.stated_at,
+            table=shown,
         )
         if task.certify is not None:
             share = MERGED_JUDGING if task.mechanism == "merge" else problem.judging
@@ -144,7 +161,7 @@ class TablePlanner:
 
     def rehearse(self, goal: Goal | None, tick: Tick) -> Rehearsal:
         """Plan, and attack a rehearsal of the release."""
-        ways = {"fixed": self._fixed, "redraw": self._redraw, "sequential": self._sequential, "paper": self._paper}
+        ways = {"fixed": self._fixed, "redraw": self._redraw, "sequential": self._sequential}
         return ways[self.task.policy](goal, tick)
 
     def hider(self, rehearsal: Rehearsal, card: ReleaseCard) -> TableHider:
@@ -156,7 +173,9 @@ class TablePlanner:
         mechanism = problem.mechanism
         if self.task.settings.fill == "redraw":
             policy = replace(policy, fill=fill_hidden(self.problem, self.x, policy.hidden))
-        answers = [answer for j in np.flatnonzero(policy.hidden) for answer in mechanism.responses(int(j))]
+        answers = [
+            answer for j in np.flatnonzero(policy.hidden) for answer in mechanism.responses(int(j))
+        ]
         certificate = certify_fixed(
             self.task.stated_at,
             self.classes.prior,
@@ -169,49 +188,42 @@ class TablePlanner:
         return self._rehearsal(policy, check, problem, certificate)
 
     def _plan(self, goal: Goal | None, tick: Tick) -> tuple[FixedColumns, Check, TableProblem]:
-        """What to hide from everybody, and the table with what was merged; `mixed` and `lam` noise some of it."""
-        problem, looks = self.problem, itertools.count(1)
+        """What to hide from everybody, and the table with what was merged."""
+        problem = self.problem
+        looks = itertools.count(1)
         if goal is None:
-            return *keep_share(problem, 1.0 if self.task.kept is None else self.task.kept, tick), problem
-        if self.task.mechanism not in ("mixed", "merge"):
+            return (
+                *keep_share(problem, 1.0 if self.task.kept is None else self.task.kept, tick),
+                problem,
+            )
+        if self.task.mechanism != "merge":
             return *make_plan(problem, goal, looks, tick), problem
-        said = self._merges()
-        mixer = Mixer(self.task.settings, said, goal, looks, None if self.task.lam is None else float(self.task.lam))
-        if self.task.mechanism == "merge":
-            found = plan_merges(MergeProblem(problem, said or Merges()), goal, looks, lambda d: tick(0.8 * d))
-            if self.task.lam is not None:
-                found = mixer.noised(found, lambda done: tick(0.8 + 0.2 * done))
-        else:
-            policy, check = make_plan(problem, goal, looks, lambda done: tick(0.6 * done))
-            found = mixer.mix(MergedRelease(policy, problem, check), lambda done: tick(0.6 + 0.4 * done))
+        said = read_merges(self.task.settings, problem.mechanism.encoder)
+        found = plan_merges(MergeProblem(problem, said), goal, looks, tick)
         return found.policy, found.check, found.problem
 
-    def _merges(self) -> Merges | None:
-        """What the user says of merging, checked before the long work; `None` where nothing can be merged."""
-        settings, problem = self.task.settings, self.problem
-        if self.task.mechanism == "mixed" and not can_be_merged(problem):
-            if settings.bands or settings.hierarchy:
-                raise LowtideError(
-                    "bands and hierarchy are for columns of a data frame, each by itself; leave them out, or together"
-                )
-            return None
-        said = read_merges(settings, problem.mechanism.encoder)
-        if said.bands or said.hierarchies:
-            _ = MergeProblem(problem, said).trees  # refuses what does not fit the columns
-        return said
-
     def _redraw(self, goal: Goal | None, tick: Tick) -> Rehearsal:
-        problem, budget = self.problem, self.task.row_budget
+        problem = self.problem
+        budget = self.task.row_budget
         if self.task.kept is not None:
-            raise LowtideError("redraw of tables takes a budget for a row, not a share to keep; leave kept out")
-        rows, kept = len(problem.data.codes), bool(problem.keep.any())
+            raise LowtideError(
+                "redraw of tables takes a budget for a row, not a share to keep, got kept ="
+                f" {self.task.kept}: leave kept out, or choose policy='fixed' (--policy fixed)"
+            )
+        rows = len(problem.data.codes)
+        kept = bool(problem.keep.any())
         found = rehearse_redraw(problem, self.x, budget, lambda done: tick(0.9 * done))
+        for remedy in found.remedies:
+            note(f"{remedy}.")
         certificate = certify_redraw(
             self.task.stated_at,
             self.classes.prior,
             budget=budget,
             kept=kept,
-            told=(max(one.most for one in found.policy.told), max(one.mean for one in found.policy.told)),
+            told=(
+                max(one.most for one in found.policy.told),
+                max(one.mean for one in found.policy.told),
+            ),
             rows=rows,
         )
         shares = zip(problem.features.names, found.changed.mean(axis=0), strict=True)
@@ -222,20 +234,28 @@ class TablePlanner:
             certificate,
             features=tuple(Feature(*pair) for pair in shares),
             rows=rows,
-            changed=float(found.changed[:, owners(problem.mechanism.encoder, problem.features)].mean()),
+            changed=float(
+                found.changed[:, owners(problem.mechanism.encoder, problem.features)].mean()
+            ),
             described="redraw",
             parameters={
                 "row budget, nats": budget,
                 "order": found.order,
                 "passes": len(found.policy.columns.passes),
                 "keep": listed(self.task.keep),
-                "hide": listed(self.task.hide),
+                "hide": found.hidden,
+                "surface": tuple(map(str, found.remedies)),
+                "rounded": tuple(own.name for own in found.policy.columns.coded if own.grain > 0),
                 "together": groups_of(problem.features, problem.mechanism.encoder),
             },
         )
 
     def _sequential(self, goal: Goal | None, tick: Tick) -> Rehearsal:
-        problem, mechanism, prior = self.problem, self.problem.mechanism, self.classes.prior
+        if self.task.past == "raw":
+            return self._raw_past()
+        problem = self.problem
+        mechanism = self.problem.mechanism
+        prior = self.classes.prior
         need_torch("policy='sequential'")
         policy, check = make_sequential(problem, goal, self.task.epsilon, tick)
         running = bool(np.isfinite(policy.rule.total))
@@ -260,16 +280,21 @@ class TablePlanner:
         )
         return self._rehearsal(policy, check, problem, certificate)
 
-    def _paper(self, goal: Goal | None, tick: Tick) -> Rehearsal:
-        problem, mechanism = self.problem, self.problem.mechanism
+    def _raw_past(self) -> Rehearsal:
+        problem = self.problem
+        mechanism = self.problem.mechanism
         density = self.task.tide.fit(self.x, self.s).artefact
         # The policy is asked about encoded rows.
         plain = replace(density, encoder=TableEncoder((), (None,) * len(density.features.groups)))
-        policy = PaperColumns(plain, self.task.threshold, problem.keep, problem.hide)
-        # In units of the ranges every column lies in [0, 1], where radius and diameter are both √columns.
+        policy = RawPast(plain, self.task.threshold, problem.keep, problem.hide)
+        # In units of the ranges every column lies in [0, 1], where radius and diameter are both
+        # √columns.
         radii = mechanism.ratios() * (mechanism.lam or 1.0)
-        n, scale = len(problem.data.codes), mechanism.lam or np.inf
-        certificate = certify_paper(policy.epsilon, self.classes.prior, radii=radii, scale=scale, rows=n)
+        n = len(problem.data.codes)
+        scale = mechanism.lam or np.inf
+        certificate = certify_paper(
+            policy.epsilon, self.classes.prior, radii=radii, scale=scale, rows=n
+        )
         check = problem.check(policy.flags(problem.data.rows, problem.standins))
         return self._rehearsal(policy, check, problem, certificate)
 
@@ -277,13 +302,12 @@ class TablePlanner:
         self, policy: ColumnPolicy, check: Check, problem: TableProblem, certificate: Certificate
     ) -> Rehearsal:
         """What the card says of the rehearsed release of the reference rows."""
-        mechanism, task = problem.mechanism, self.task
+        mechanism = problem.mechanism
+        task = self.task
         flags = policy.flags(problem.data.rows, problem.standins)
         features = problem.features
-        mixed = task.mechanism in ("mixed", "merge")
-        noised = _names(features, mechanism.ratios() > 0) if mixed else []
-        answered = _names(features, mechanism.blurs & (mechanism.ratios() == 0)) if mixed else []
-        given, names = bounded(self.problem.mechanism.encoder, task.settings.ranges), column_names(mechanism.encoder)
+        given = bounded(self.problem.mechanism.encoder, task.settings.ranges)
+        names = column_names(mechanism.encoder)
         cells = flags[:, owners(mechanism.encoder, features)]
         merging = mechanism.merging
         coarser = np.array([merging is not None and name in merging.columns for name in names])
@@ -298,7 +322,9 @@ class TablePlanner:
             mechanism,
             check,
             certificate,
-            features=tuple(Feature(*pair) for pair in zip(features.names, flags.mean(axis=0), strict=True)),
+            features=tuple(
+                Feature(*pair) for pair in zip(features.names, flags.mean(axis=0), strict=True)
+            ),
             rows=len(flags),
             changed=float((cells | coarser).mean()),
             described=task.mechanism,
@@ -306,9 +332,6 @@ class TablePlanner:
                 **({} if merging is None else merging.on_card()),
                 "delta": task.delta,
                 "lam": mechanism.lam,
-                "noised": tuple(noised),
-                "answered": tuple(answered),
-                "truthful": float(mechanism.keeps.max()) if answered else None,
                 "ranges_learnt": tuple(names[j] for j in noisy if j not in given),
                 "categorical": task.settings.categorical,
                 "fill": task.settings.fill if isinstance(task.settings.fill, str) else None,
@@ -320,25 +343,33 @@ class TablePlanner:
 
 
 def group(task: Task, encoder: TableEncoder, x: Any) -> tuple[Task, Features]:
-    """What the features of a table are, and the task with what it keeps and hides named as these are."""
-    features = group_columns(read_features(task.tide.features, encoder), encoder, task.settings.together)
+    """What the features of a table are, and the task with what it keeps and hides named as these
+    are.
+    """
+    features = group_columns(
+        read_features(task.tide.features, encoder), encoder, task.settings.together
+    )
     keep, hide = (owner_names(listed(names), features, encoder) for names in (task.keep, task.hide))
     if task.policy == "redraw":
         locked = named(keep, features, "keep") + 2 * named(hide, features, "hide")
         features, _ = find_functions(features, encoder, x, locked[owners(encoder, features)])
-        keep, hide = (owner_names(listed(names), features, encoder) for names in (task.keep, task.hide))
+        keep, hide = (
+            owner_names(listed(names), features, encoder) for names in (task.keep, task.hide)
+        )
     return replace(task, keep=keep, hide=hide), features
 
 
-def _mechanism(task: Task, encoder: TableEncoder, features: Features, rows: Any, classes: Classes) -> TableMechanism:
-    """How hidden features are disclosed; `mixed` begins with redaction."""
-    unscaled = task.policy == "paper" and task.lam is None and task.delta is None
+def _mechanism(
+    task: Task, encoder: TableEncoder, features: Features, rows: Any, classes: Classes
+) -> TableMechanism:
+    """How hidden features are disclosed."""
+    unscaled = task.past == "raw" and task.lam is None and task.delta is None
     return TableMechanism.build(
         encoder,
         features,
         rows,
         kind="gaussian" if task.mechanism == "gaussian" else "redact",
-        categorical="redact" if task.mechanism == "mixed" else task.settings.categorical,
+        categorical=task.settings.categorical,
         lam=_PAPER_NOISE if unscaled else task.lam,
         # Without δ, ε is the threshold of the policy and no promise about noise.
         epsilon=None if task.delta is None else task.epsilon,
@@ -354,7 +385,9 @@ def refuse_secret_inside(x: Any, s: Any) -> None:
     """Refuse a table that still holds the secret's own column."""
     name = getattr(s, "name", None)
     if isinstance(name, str) and name in names_of(x):
-        raise LowtideError(f"the secret {name!r} is still a column of the data; drop it before hiding the rest")
+        raise LowtideError(
+            f"the secret {name!r} is still a column of the data; drop it before hiding the rest"
+        )
 
 
 def named(names: Sequence[str], features: Features, option: str) -> Bools:
@@ -365,7 +398,11 @@ def named(names: Sequence[str], features: Features, option: str) -> Bools:
             near = difflib.get_close_matches(str(name), features.names, n=1)
             raise LowtideError(
                 f"{option} names {name!r}, which is not a feature; "
-                + (f"did you mean {near[0]!r}?" if near else f"the features are {', '.join(features.names[:20])}")
+                + (
+                    f"did you mean {near[0]!r}?"
+                    if near
+                    else f"the features are {', '.join(features.names[:20])}"
+                )
             )
         mask[features.names.index(name)] = True
     return mask
@@ -377,11 +414,13 @@ def listed(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def _useful(x: Any, problem: TableProblem, utility: ArrayLike | str) -> tuple[LabelledRows, Bools]:
-    """The rows with the classes of what they should still tell, and the mask (m,) of the utility's own column.
+    """The rows with the classes of what they should still tell, and the mask (m,) of the utility's
+    own column.
 
     A column does not count towards telling itself.
     """
-    rows, own_feature = problem.data.rows, np.zeros(len(problem.features), dtype=bool)
+    rows = problem.data.rows
+    own_feature = np.zeros(len(problem.features), dtype=bool)
     if isinstance(utility, str):
         encoder = problem.mechanism.encoder
         own = named([utility], Features(np.arange(len(encoder.names)), encoder.names), "utility")

@@ -1,35 +1,38 @@
 """The attacker that a plan is made with: refitted on the release as it stands, again and again.
 
-The estimated leakage of a whole release: several kinds of models, stacked on rows that none of them has seen.
+The estimated leakage of a whole release: several kinds of models, stacked on rows that none of them
+has seen.
 
-No single family reads everything: networks miss what is a step, trees what is a slope. The stack is judged with weights
-that the judged rows had no part in; its gain counts only if it is clear.
+No single family reads everything: networks miss what is a step, trees what is a slope. The stack is
+judged with weights that the judged rows had no part in; its gain counts only if it is clear.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 from scipy.special import rel_entr
 
-from lowtide.density import crossfit, mixing
-from lowtide.density.artefact import Density, FitReport
-from lowtide.density.critics.base import Critic, Masked, Null, RankScaling, normalise
-from lowtide.density.masking import MaskedRows, MaskSampler, losses, mask_rows
-from lowtide.density.objectives import Checkpoints, Options, information_of, nothing_found
 from lowtide.disclose.budget import Reading
 from lowtide.disclose.rehearsal import Tick
+from lowtide.estimate.density import Density, FitReport
+from lowtide.estimate.fitting import dense_learners, fit_dense
+from lowtide.estimate.learners.base import Critic, Null, Shown, normalise
+from lowtide.estimate.learners.network import Masked
+from lowtide.estimate.masking import MaskSampler
+from lowtide.estimate.objectives import Options
+from lowtide.estimate.reader import NEVER, read
 from lowtide.extras import load_torch
-from lowtide.features import Features
+from lowtide.features import Features, one_per_column
 from lowtide.interface import Estimate
 from lowtide.labels import Classes
 from lowtide.splits import generator, some_rows, stratified_folds, stratified_sample, three_tenths
-from lowtide.tables.attackers import ATTACKERS
+from lowtide.tables.attackers import TreesLearner
 from lowtide.tables.encoder import TableEncoder
 from lowtide.tables.samplers import Among, Around, Whole
-from lowtide.training import one_thread
+from lowtide.training import one_processor, one_thread
 from lowtide.types import Bools, Floats, Floats32, Ints
 
 _TRAINING_ROWS = 6000  # more do not change which features leak
@@ -65,8 +68,12 @@ class LabelledRows:
 class PlanningAttacker(Protocol):
     """An attacker that planning asks what releases would tell."""
 
-    def refit(self, released: Bools, least: Bools, most: Bools, tick: Tick = lambda _: None) -> None:
-        """Learn to read the release that shows `released` (m,) raw, and sets between `least` and `most`."""
+    def refit(
+        self, released: Bools, least: Bools, most: Bools, tick: Tick = lambda _: None
+    ) -> None:
+        """Learn to read the release that shows `released` (m,) raw, and sets between `least` and
+        `most`.
+        """
         ...
 
     def read(self, released: Bools) -> Reading:
@@ -74,8 +81,11 @@ class PlanningAttacker(Protocol):
         ...
 
     def walk(self, released: Bools, order: Ints) -> Floats:
-        """(k + 1,) leakage while k released features are hidden one after the other, along `order` (k,)."""
-        shown, found = released.copy(), [self.read(released).leakage.value]
+        """(k + 1,) leakage while k released features are hidden one after the other, along `order`
+        (k,).
+        """
+        shown = released.copy()
+        found = [self.read(released).leakage.value]
         for j in order:
             shown[j] = False
             found.append(self.read(shown.copy()).leakage.value)
@@ -90,23 +100,28 @@ class PlanningAttacker(Protocol):
 
 
 def fit_critic(
-    data: LabelledRows, features: Features, options: Options, sampler: MaskSampler, tick: Tick = lambda _: None
+    data: LabelledRows,
+    features: Features,
+    options: Options,
+    sampler: MaskSampler,
+    tick: Tick = lambda _: None,
 ) -> tuple[Density, FitReport]:
     """Fit any-mask networks on rows in memory under a sampler; the density, and how the fit went.
 
     Without PyTorch regressions and boosted trees are fitted instead.
     """
-    everyday = not load_torch()
-    with one_thread():
-        critic: Critic
-        critic, report = crossfit.fit_masked(
-            np.ascontiguousarray(data.rows),
+    networks = load_torch()
+    options = replace(options, critic="masked" if networks else "auto")
+    rows = np.ascontiguousarray(data.rows)
+    with one_processor():
+        critic, report = fit_dense(
+            rows,
             data.codes,
             data.classes,
             features,
             options,
+            learners=dense_learners(rows, features, options, sampler=sampler),
             sampler=sampler,
-            everyday=everyday,
             tick=tick,
         )
     encoder = TableEncoder((), (None,) * data.rows.shape[1])
@@ -118,29 +133,39 @@ class MaskedAttacker(PlanningAttacker):
 
     Args:
         data: the reference rows and their classes.
-        standins: (n, columns) every feature hidden by noise, or `None` when hiding leaves nothing of it.
+        standins: (n, columns) every feature hidden by noise, or `None` when hiding leaves nothing
+            of it.
         features: what the m features are.
         options: how to fit.
     """
 
-    def __init__(self, data: LabelledRows, standins: Floats32 | None, features: Features, options: Options) -> None:
+    def __init__(
+        self, data: LabelledRows, standins: Floats32 | None, features: Features, options: Options
+    ) -> None:
         self.options = economical(options)
         self.noised = standins is not None
-        self.features, rows = features, data.rows
+        self.features = features
+        rows = data.rows
         if standins is not None:
-            self.features, rows = doubled(features), np.concatenate([rows, standins], axis=1)
+            self.features = doubled(features)
+            rows = np.concatenate([rows, standins], axis=1)
         everything = LabelledRows(rows, data.codes, data.classes)
         rest, held = three_tenths(data.codes, generator(options.seed, "table planning rows"))
         self.training = _sample(everything.take(rest), _TRAINING_ROWS, options.seed)
         self.held_out = _sample(everything.take(held), _HELD_OUT_ROWS, options.seed)
         self.fits = 0
 
-    def refit(self, released: Bools, least: Bools, most: Bools, tick: Tick = lambda _: None) -> None:
-        """Fit new networks around this release; those for wide tables see only features that it may show."""
+    def refit(
+        self, released: Bools, least: Bools, most: Bools, tick: Tick = lambda _: None
+    ) -> None:
+        """Fit new networks around this release; those for wide tables see only features that it may
+        show.
+        """
         self.fits += 1
         options = replace(self.options, seed=self.options.seed + self.fits)
         sampler: MaskSampler = Around(released, least, most, self.noised)
-        features, data = self.features, self.training
+        features = self.features
+        data = self.training
         self.known = np.ones(len(features), dtype=bool)
         self.critic: Critic | None = None
         if len(released) > WIDE:
@@ -154,7 +179,10 @@ class MaskedAttacker(PlanningAttacker):
             options = replace(options, patience=PATIENCE)
         density, _ = fit_critic(data, features, options, sampler, tick)
         if not isinstance(density.critic, Null):
-            self.critic, rows = density.critic, self.held_out.rows[:, self.features.columns(self.known)]
+            self.critic, rows = (
+                density.critic,
+                self.held_out.rows[:, self.features.columns(self.known)],
+            )
             self.rows = self.critic.scaled(rows) if isinstance(self.critic, Masked) else rows
 
     def read(self, released: Bools) -> Reading:
@@ -175,7 +203,9 @@ class MaskedAttacker(PlanningAttacker):
         own = [[j, j + len(released)] if self.noised else [j] for j in order.tolist()]
         turns = [[int(place[j]) for j in turn if self.known[j]] for turn in own]
         with one_thread():
-            answers = self._answers(self.critic.walk_scores(self.rows, self._shown(released), turns))
+            answers = self._answers(
+                self.critic.walk_scores(self.rows, self._shown(released), turns)
+            )
         return np.asarray(answers[np.arange(len(answers)), :, self.held_out.codes].mean(axis=0))
 
     def _scores(self, critic: Critic, shown: Bools) -> Floats32:
@@ -196,11 +226,14 @@ class MaskedAttacker(PlanningAttacker):
     def _answers(self, scores: Floats32) -> Floats:
         """Densities (…, |S|), normalised and trimmed."""
         trim = self.options.trim
-        return np.asarray(normalise(scores.astype(np.float64), np.log(self.prior)).clip(-trim, trim))
+        return np.asarray(
+            normalise(scores.astype(np.float64), np.log(self.prior)).clip(-trim, trim)
+        )
 
 
 class RefittedAttacker(PlanningAttacker):
-    """Boosted trees trained anew for every question: slow, and as good as an attacker; see `PlanningAttacker`.
+    """Boosted trees trained anew for every question: slow, and as good as an attacker; see
+    `PlanningAttacker`.
 
     Args:
         data: the reference rows and their classes.
@@ -209,15 +242,21 @@ class RefittedAttacker(PlanningAttacker):
         seed: of the split and of the trees.
     """
 
-    def __init__(self, data: LabelledRows, standins: Floats32, features: Features, seed: int) -> None:
-        self.features, self.classes, self.seed = features, data.classes, seed
+    def __init__(
+        self, data: LabelledRows, standins: Floats32, features: Features, seed: int
+    ) -> None:
+        self.features = features
+        self.classes = data.classes
+        self.seed = seed
         both = LabelledRows(np.concatenate([data.rows, standins], axis=1), data.codes, data.classes)
         rest, held = three_tenths(data.codes, generator(seed, "table planning rows"))
         self.training = _sample(both.take(rest), 2 * _TRAINING_ROWS, seed)
         self.held_out = _sample(both.take(held), 2 * _HELD_OUT_ROWS, seed)
         self._known: dict[bytes, Reading] = {}
 
-    def refit(self, released: Bools, least: Bools, most: Bools, tick: Tick = lambda _: None) -> None:
+    def refit(
+        self, released: Bools, least: Bools, most: Bools, tick: Tick = lambda _: None
+    ) -> None:
         """Nothing to do: every question has its own trees."""
 
     def read(self, released: Bools) -> Reading:
@@ -227,31 +266,56 @@ class RefittedAttacker(PlanningAttacker):
         return self._known[released.tobytes()]
 
     def alone(self, released: Bools) -> Floats:
-        """The most that one of its columns tells, without trees: each costs a look at the rows and no training."""
-        found, groups = np.zeros(len(released)), self.features.groups
+        """The most that one of its columns tells, without trees: each costs a look at the rows and
+        no training.
+        """
+        found = np.zeros(len(released))
+        groups = self.features.groups
         for column in np.flatnonzero(released[groups]):
-            told = _told(self.training.rows[:, column], self.training.codes, len(self.classes.prior))
+            told = _told(
+                self.training.rows[:, column], self.training.codes, len(self.classes.prior)
+            )
             found[groups[column]] = max(found[groups[column]], told)
         return found
 
     def _attack(self, released: Bools) -> Reading:
-        raw, prior = self.features.columns(released), self.classes.prior
-        shown, leakage = np.concatenate([raw, ~raw]), np.zeros((len(self.held_out.codes), len(prior)))
+        raw = self.features.columns(released)
+        prior = self.classes.prior
+        shown = np.concatenate([raw, ~raw])
+        leakage = np.zeros((len(self.held_out.codes), len(prior)))
         # With fewer rows of a class there is nobody to learn from, and nothing is told.
         if np.bincount(self.training.codes, minlength=len(prior)).min() >= _LEAST_PER_CLASS:
+            rows = np.concatenate([self.training.rows, self.held_out.rows])[:, shown]
+            codes = np.concatenate([self.training.codes, self.held_out.codes])
+            fold = np.where(np.arange(len(codes)) < len(self.training.codes), NEVER, 0)
+            learner = _PlanningTrees(self.seed)
             with one_thread():
-                attacker = ATTACKERS["boosted trees"](self.seed).fit(self.training.rows[:, shown], self.training.codes)
-                leakage = np.log(attacker.probabilities(self.held_out.rows[:, shown])) - np.log(prior)
+                reading = read(
+                    rows, codes, [learner], fold=fold, log_prior=np.log(prior), drop=False
+                )
+            leakage = reading.held_out
         return Reading.of(leakage, self.held_out.codes, prior)
 
 
+class _PlanningTrees(TreesLearner):
+    """Trees that are believed without a toll: what is not read would be planned to be shown."""
+
+    toll: ClassVar[float] = 0.0
+
+
 def _told(column: Floats32, codes: Ints, classes: int) -> float:
-    """Nats that a column tells when its values are sorted into a few parts, less what so many tell by chance."""
+    """Nats that a column tells when its values are sorted into a few parts, less what so many tell
+    by chance.
+    """
     edges = np.unique(np.quantile(column, np.linspace(0, 1, _PARTS + 1)[1:-1], method="higher"))
     part = np.searchsorted(edges, column, side="right")
-    joint = np.bincount(part * classes + codes, minlength=(len(edges) + 1) * classes).reshape(-1, classes) / len(codes)
+    joint = np.bincount(part * classes + codes, minlength=(len(edges) + 1) * classes).reshape(
+        -1, classes
+    ) / len(codes)
     joint = joint[joint.sum(axis=1) > 0]
-    chance = (len(joint) - 1) * (classes - 1) / (2 * len(codes))  # of the plug-in estimate (Miller, 1955)
+    chance = (
+        (len(joint) - 1) * (classes - 1) / (2 * len(codes))
+    )  # of the plug-in estimate (Miller, 1955)
     told = rel_entr(joint, joint.sum(axis=1, keepdims=True) * joint.sum(axis=0)).sum()
     return max(0.0, float(told) - chance)
 
@@ -265,7 +329,8 @@ def _only(features: Features, chosen: Bools) -> Features:
 
 def economical(options: Options) -> Options:
     """Options for a critic that is fitted again and again."""
-    steps, folds = min(options.steps or _STEPS, _STEPS), min(options.folds, _FOLDS)
+    steps = min(options.steps or _STEPS, _STEPS)
+    folds = min(options.folds, _FOLDS)
     return replace(options, steps=steps, folds=folds, nets=_NETS, progress=False, checkpoint=None)
 
 
@@ -283,11 +348,7 @@ def _sample(data: LabelledRows, most: int, seed: int) -> LabelledRows:
 
 
 _ROWS = 10_000
-_BESIDE = ("logistic regression", "boosted trees")
-_MANY_COLUMNS = 256  # from which on networks stop when they no longer learn
-_NEVER = -1  # the fold of rows that are learnt from and never judged
 _MOST_COLUMNS = 1000  # beyond, all are taken to be independent
-_LEAST_PER_FOLD = 5  # rows of a class that must be left to learn from
 
 
 def estimate(
@@ -307,29 +368,37 @@ def estimate(
         codes: (n,) the class of each row.
         classes: the values of the secret and their prior.
         options: how networks are fitted.
-        judged: (n,) the rows that count: those that had no part in deciding what to hide. All are learnt from.
+        judged: (n,) the rows that count: those that had no part in deciding what to hide. All are
+            learnt from.
         level: of the interval.
         tick: called with the share of the work that is done.
     """
     rng = generator(options.seed, "table estimate")
     some = some_rows(len(codes), _ROWS, rng)
-    rows, codes, judged = rows[some], codes[some], judged[some]
-    varied = np.ascontiguousarray(rows[:, rows.std(axis=0) > 0])  # a column that is the same for all tells nothing
+    rows = rows[some]
+    codes = codes[some]
+    judged = judged[some]
+    varied = np.ascontiguousarray(
+        rows[:, rows.std(axis=0) > 0]
+    )  # a column that is the same for all tells nothing
     if varied.shape[1] == 0:
         return Estimate(0.0, 0.0, 0.0, int(judged.sum()), found=False)
-    folds = max(2, min(options.folds, int(np.bincount(codes[judged]).min())))
-    fold = np.full(len(codes), _NEVER)
+    folds = max(2, min(options.folds, _FOLDS, int(np.bincount(codes[judged]).min())))
+    fold = np.full(len(codes), NEVER)
     fold[judged] = stratified_folds(codes[judged], folds, rng)
-    log_prior = np.log(classes.prior).astype(np.float32)
-    networks = load_torch()
-    with one_thread():
-        found = [_networks(varied, codes, log_prior, fold, options, tick)] if networks else []
-        beside = [_out_of_fold(name, varied, codes, fold, log_prior, options.seed) for name in _BESIDE]
-    masked_rows = _about(varied, codes, log_prior, judged)
-    scores = np.concatenate([*found, np.stack(beside)[:, judged]])
-    mixed = mixing.honest_mixture(scores, masked_rows, fold[judged])
-    gain = -losses(mixed, masked_rows).astype(np.float64)
-    return information_of(gain, level) if mixing.is_clear(gain) else nothing_found(gain, level)
+    load_torch()
+    features = one_per_column(varied.shape[1])
+    learners = dense_learners(varied, features, options, sampler=Whole(len(features)))
+    with one_processor():
+        reading = read(
+            Shown(varied),
+            codes,
+            learners,
+            fold=fold,
+            log_prior=np.log(classes.prior),
+            tick=tick,
+        )
+    return reading.information(level)
 
 
 def unlearnt(rows: Floats32, classes: Classes) -> float:
@@ -344,41 +413,3 @@ def unlearnt(rows: Floats32, classes: Classes) -> float:
     if varied.shape[1] <= _MOST_COLUMNS:
         rank = int(np.linalg.matrix_rank(np.atleast_2d(np.cov(varied.T)), hermitian=True))
     return rank * (len(classes.labels) - 1) / (2 * len(rows))
-
-
-def _networks(rows: Floats32, codes: Ints, log_prior: Floats32, fold: Ints, options: Options, tick: Tick) -> Floats32:
-    """Out-of-fold scores (candidates, judged, |S|) of networks of every sparsity; a fold stops where the others say."""
-    one = np.zeros(rows.shape[1], dtype=np.intp)  # all columns are one feature: they are only seen together
-    settings = crossfit.settings_for(rows.shape, options)
-    z = RankScaling.of(rows)(rows)
-    data = crossfit.MaskedData(z, codes, one, log_prior, settings, Whole(1), options.seed)
-    masked_rows = _about(z, codes, log_prior, fold != _NEVER)
-    nowhere = Checkpoints(None, "")
-    curves = crossfit.held_out_curves(
-        masked_rows,
-        data,
-        fold,
-        crossfit.STRENGTHS,
-        lambda stage, trainer: crossfit.Run(trainer, stage, nowhere, lambda done: tick(done / settings.steps)),
-        patience=2 * PATIENCE if rows.shape[1] > _MANY_COLUMNS else None,
-    )
-    return mixing.stop_without_looking(curves, fold[masked_rows.row])[0]
-
-
-def _about(z: Floats32, codes: Ints, log_prior: Floats32, judged: Bools) -> MaskedRows:
-    """Whole rows, those that count only."""
-    one = np.zeros(z.shape[1], dtype=np.intp)
-    unused = np.random.default_rng(0)  # whole rows leave nothing to chance
-    asked = mask_rows(z[judged], codes[judged], one, log_prior, sampler=Whole(1), rng=unused)
-    return replace(asked, row=np.flatnonzero(judged))
-
-
-def _out_of_fold(name: str, rows: Floats32, codes: Ints, fold: Ints, log_prior: Floats32, seed: int) -> Floats32:
-    """Scores (n, |S|) of an attacker, each fold answered by one that was trained on the others."""
-    scores = np.zeros((len(codes), len(log_prior)), dtype=np.float32)
-    for k in range(int(fold.max()) + 1):
-        rest = fold != k
-        if np.bincount(codes[rest], minlength=len(log_prior)).min() >= _LEAST_PER_FOLD:
-            attacker = ATTACKERS[name](seed + k).fit(rows[rest], codes[rest])
-            scores[~rest] = np.log(attacker.probabilities(rows[~rest])) - log_prior
-    return scores

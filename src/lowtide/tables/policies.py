@@ -1,16 +1,17 @@
-"""Policies: which features of a row to hide. Each names what it looks at, and so what it may promise.
+"""Policies: which features of a row to hide. Each names what it looks at, and so what it may
+promise.
 
 | policy | looks at | promise |
 |---|---|---|
 | `FixedColumns` | the population, once | no redundancy and no membership leak |
-| `SequentialColumns` | this row's disclosed past and the candidate | no redundancy leak; membership term stated |
-| `PaperColumns` | this row's raw features | none for the whole release |
+| `SequentialColumns` | the row's disclosed past, the candidate | membership stated |
+| `disclose.raw_past.RawPast` | this row's raw features | none for the whole release |
 
 Feature by feature: hide what tells too much given what this sample has already disclosed.
 
-The critic must know the histories it is asked about: values, stand-ins of hidden features, the candidate. The policy
-decides which histories occur, and the critic decides the policy; so it is refitted on the histories of its own policy
-until the flags stop changing.
+The critic must know the histories it is asked about: values, stand-ins of hidden features, the
+candidate. The policy decides which histories occur, and the critic decides the policy; so it is
+refitted on the histories of its own policy until the flags stop changing.
 """
 
 from __future__ import annotations
@@ -21,13 +22,21 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 
-from lowtide.checks import LowtideError, limit_of
-from lowtide.density.artefact import Density
-from lowtide.density.critics.base import Disclosures, Masked, normalise
-from lowtide.density.objectives import Options
+from lowtide.checks import limit_of
 from lowtide.disclose.budget import Point
-from lowtide.disclose.saved import Parts, Tensors, density_parts, point_config, read_density, read_mask, read_point
-from lowtide.extras import optional
+from lowtide.disclose.saved import (
+    Parts,
+    Tensors,
+    density_parts,
+    point_config,
+    read_density,
+    read_mask,
+    read_point,
+)
+from lowtide.estimate.density import Density
+from lowtide.estimate.learners.base import Null, normalise
+from lowtide.estimate.learners.network import Disclosures, Masked
+from lowtide.estimate.objectives import Options
 from lowtide.features import Features
 from lowtide.splits import generator
 from lowtide.tables.filling import ColumnFill
@@ -37,8 +46,6 @@ from lowtide.types import Bools, Floats, Floats32
 
 if TYPE_CHECKING:
     from lowtide.tables import planning_attackers as learning
-else:  # slow to import, and needed for fitting alone
-    learning = optional("lowtide.tables.planning_attackers")
 
 
 class ColumnPolicy(Protocol):
@@ -47,7 +54,9 @@ class ColumnPolicy(Protocol):
     name: ClassVar[str]
 
     def flags(self, rows: Floats32, standins: Floats32) -> Bools:
-        """What to hide of encoded rows (n, columns), (n, m); `standins` are the same rows with everything hidden."""
+        """What to hide of encoded rows (n, columns), (n, m); `standins` are the same rows with
+        everything hidden.
+        """
         ...
 
     def parts(self) -> Parts:
@@ -63,8 +72,9 @@ class FixedColumns:
         features: what the m features are.
         hidden: (m,) what is hidden.
         curve: the trade-off: what attackers are left with, against what is kept.
-        marginal: (m,) what each feature carries of the leakage of the raw data, in nats, averaged over random orders
-            of hiding; they add up to the leakage. NaN where the feature had to be kept or hidden.
+        marginal: (m,) what each feature carries of the leakage of the raw data, in nats, averaged
+            over random orders of hiding; they add up to the leakage. NaN where the feature had to
+            be kept or hidden.
         fill: what hidden columns are filled in with; `None` where they are left blank.
     """
 
@@ -84,55 +94,27 @@ class FixedColumns:
         fill, tensors = (None, {}) if self.fill is None else self.fill.parts()
         curve = [{**point_config(point), "hidden": point.hidden.tolist()} for point in self.curve]
         marginal = [None if np.isnan(value) else float(value) for value in self.marginal]
-        config = {"name": self.name, "hidden": self.hidden.tolist(), "curve": curve, "marginal": marginal}
+        config = {
+            "name": self.name,
+            "hidden": self.hidden.tolist(),
+            "curve": curve,
+            "marginal": marginal,
+        }
         return {**config, **({} if fill is None else {"fill": fill})}, tensors
 
     @classmethod
-    def read(cls, config: Mapping[str, Any], tensors: Tensors, features: Features, where: Any) -> FixedColumns:
+    def read(
+        cls, config: Mapping[str, Any], tensors: Tensors, features: Features, where: Any
+    ) -> FixedColumns:
         """Rebuild what `parts` gave."""
         numbers = zip(features.names, config["marginal"], strict=True)
-        marginal = np.array([np.nan if value is None else value for _, value in numbers], dtype=np.float64)
+        marginal = np.array(
+            [np.nan if value is None else value for _, value in numbers], dtype=np.float64
+        )
         m = len(features)
         curve = tuple(read_point(point, read_mask(point["hidden"], m)) for point in config["curve"])
         fill = ColumnFill.read(config.get("fill"), tensors)
         return cls(features, read_mask(config["hidden"], m), curve, marginal, fill)
-
-
-@dataclass(frozen=True)
-class PaperColumns:
-    """The paper's rule (paper, Eq. 4 and Eq. 14): hide where the density given the *raw* past exceeds ε.
-
-    Attributes:
-        density: of the raw features.
-        epsilon: ε.
-        keep: (m,) features that are never hidden.
-        hide: (m,) features that always are.
-    """
-
-    name: ClassVar[str] = "paper"
-    density: Density
-    epsilon: float
-    keep: Bools
-    hide: Bools
-
-    def flags(self, rows: Floats32, standins: Floats32) -> Bools:
-        """`max_s |i(s; x_j | x^{j−1})| > ε`."""
-        steps = self.density.conditionals(rows)
-        if not isinstance(steps, np.ndarray):
-            raise LowtideError("the paper's policy needs dense rows; give X.toarray()")
-        return ((np.abs(steps) > self.epsilon).any(axis=-1) & ~self.keep) | self.hide
-
-    def parts(self) -> Parts:
-        """Plain JSON, and the weights of the density."""
-        density, tensors = density_parts(self.density)
-        lists = {"keep": self.keep.tolist(), "hide": self.hide.tolist()}
-        return {"name": self.name, "epsilon": self.epsilon, **lists, "density": density}, tensors
-
-    @classmethod
-    def read(cls, config: Mapping[str, Any], tensors: Tensors, features: Features, where: Any) -> PaperColumns:
-        """Rebuild what `parts` gave."""
-        keep, hide = (read_mask(config[name], len(features)) for name in ("keep", "hide"))
-        return cls(read_density(config["density"], tensors, where), limit_of(config["epsilon"]), keep, hide)
 
 
 _ROUNDS = 6
@@ -158,10 +140,14 @@ class Rule:
     hide: Bools
 
     def flags(self, j: int, before: Floats, after: Floats) -> Bools:
-        """Whether to hide feature j of each row (n,), from densities before and after it (n, |S|)."""
+        """Whether to hide feature j of each row (n,), from densities before and after it (n,
+        |S|).
+        """
         if self.keep[j] or self.hide[j]:
             return np.full(len(after), self.hide[j])
-        return (np.abs(after - before).max(axis=1) > self.each) | (np.abs(after).max(axis=1) > self.total)
+        return (np.abs(after - before).max(axis=1) > self.each) | (
+            np.abs(after).max(axis=1) > self.total
+        )
 
 
 @dataclass(frozen=True)
@@ -186,15 +172,22 @@ class SequentialColumns:
         both = np.concatenate([rows, standins], axis=1)
         size = max(1, _CHUNK // both.shape[1])
         with one_thread():
-            return np.concatenate([self._flags(both[at : at + size]) for at in range(0, max(1, len(both)), size)])
+            return np.concatenate(
+                [self._flags(both[at : at + size]) for at in range(0, max(1, len(both)), size)]
+            )
 
     def _flags(self, both: Floats32) -> Bools:
-        """The same of rows with their stand-ins, (n, 2 · columns), few enough for double precision."""
-        n, m, critic = len(both), len(self.rule.keep), self.density.critic
+        """The same of rows with their stand-ins, (n, 2 · columns), few enough for double
+        precision.
+        """
+        n = len(both)
+        m = len(self.rule.keep)
+        critic = self.density.critic
         if not isinstance(critic, Masked):  # nothing was found: no density differs from 0
             nothing = np.zeros((n, len(self.density.classes.labels)))
             return np.stack([self.rule.flags(j, nothing, nothing) for j in range(m)], axis=1)
-        history, hidden = Disclosures(critic, both), np.zeros((n, m), dtype=bool)
+        history = Disclosures(critic, both)
+        hidden = np.zeros((n, m), dtype=bool)
         before = self._densities(history.scores())
         for j in range(m):
             after = self._densities(history.scores(j))
@@ -225,10 +218,14 @@ class SequentialColumns:
         return {"name": self.name, "rule": rule, **fit, "density": density}, tensors
 
     @classmethod
-    def read(cls, config: Mapping[str, Any], tensors: Tensors, features: Features, where: Any) -> SequentialColumns:
+    def read(
+        cls, config: Mapping[str, Any], tensors: Tensors, features: Features, where: Any
+    ) -> SequentialColumns:
         """Rebuild what `parts` gave."""
         rule = config["rule"]
-        each, total = (np.inf if rule[name] is None else limit_of(rule[name]) for name in ("each", "total"))
+        each, total = (
+            np.inf if rule[name] is None else limit_of(rule[name]) for name in ("each", "total")
+        )
         keep, hide = (read_mask(rule[name], len(features)) for name in ("keep", "hide"))
         density = read_density(config["density"], tensors, where)
         return cls(density, Rule(each, total, keep, hide), config["rounds"], config["unsettled"])
@@ -255,18 +252,33 @@ def fit_sequential(
         start: (n, m) flags to start from, those of a similar rule; random ones by default.
         tick: called with the share of the work that is done.
     """
+    from lowtide.tables import planning_attackers as learning
+
     rng = generator(options.seed, "table histories")
     if len(data.codes) > _TRAINING_ROWS:
         index = np.sort(rng.choice(len(data.codes), _TRAINING_ROWS, replace=False))
-        data, standins, start = data.take(index), standins[index], None if start is None else start[index]
-    both = learning.LabelledRows(np.concatenate([data.rows, standins], axis=1), data.codes, data.classes)
-    n, m = len(data.codes), len(features)
-    hidden = (rng.random((n, m)) < rng.random((n, 1))) & ~rule.keep | rule.hide if start is None else start
+        data = data.take(index)
+        standins = standins[index]
+        start = None if start is None else start[index]
+    both = learning.LabelledRows(
+        np.concatenate([data.rows, standins], axis=1), data.codes, data.classes
+    )
+    n = len(data.codes)
+    m = len(features)
+    hidden = (
+        (rng.random((n, m)) < rng.random((n, 1))) & ~rule.keep | rule.hide
+        if start is None
+        else start
+    )
     for number in range(1, _ROUNDS + 1):
         patience = learning.PATIENCE if m > learning.WIDE else None
         own = replace(learning.economical(options), seed=options.seed + number, patience=patience)
         part = _part_of(tick, number)
-        density, _ = learning.fit_critic(both, learning.doubled(features), own, Histories(hidden), part)
+        density, _ = learning.fit_critic(
+            both, learning.doubled(features), own, Histories(hidden), part
+        )
+        if number > 1 and isinstance(density.critic, Null):
+            break  # in what this policy leaves, nothing is read: it stays as it is
         policy = SequentialColumns(density, rule, number, 1.0)
         flags = policy.flags(data.rows, standins)
         policy = replace(policy, unsettled=float((flags != hidden).mean()))

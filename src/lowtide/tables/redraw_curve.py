@@ -1,7 +1,8 @@
 """What `redraw` costs at other budgets, and what somebody learns who knows a true value.
 
-The densities of the chosen budget are asked again at others, on some of the rows: no density is fitted anew, so that
-figures at other budgets are close to what a plan for them would find, and not the same.
+The densities of the chosen budget are asked again at others, on some of the rows: no density is
+fitted anew, so that figures at other budgets are close to what a plan for them would find, and not
+the same.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ import numpy as np
 from lowtide.attack.scores import auc, information
 from lowtide.disclose.noise import KeyedNoise, row_ids
 from lowtide.disclose.rehearsal import LEAST_PER_CLASS
+from lowtide.estimate.learners.trees import Growth, grow
 from lowtide.interface import Estimate
 from lowtide.splits import generator, sample_with_classes, stratified_folds
-from lowtide.tables.forest import Forest, grow
 from lowtide.tables.frequencies import Frequencies
 from lowtide.tables.redraw_policy import RedrawPoint, Told
 from lowtide.tables.redrawing import RedrawColumns
@@ -26,9 +27,18 @@ from lowtide.theory import redraw as theory
 from lowtide.training import one_thread
 from lowtide.types import Bools, Floats, Ints
 
-_BUDGETS = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)  # nats; those that limit anything, of which so many are tried:
+_BUDGETS = (
+    0.05,
+    0.1,
+    0.2,
+    0.5,
+    1.0,
+    2.0,
+)  # nats; those that limit anything, of which so many are tried:
 _TRIED = 3
-_ROWS = 600  # that are released for a point: with a budget all of their values are proposed anew, which takes time
+# That are released for a point: with a budget all of their values are proposed anew, which takes
+# time
+_ROWS = 600
 _FOLDS = 3
 _KEPT_ROWS = 10_000  # that say what columns to keep tell
 
@@ -55,10 +65,19 @@ class CurveRows:
 
     @classmethod
     def of(
-        cls, codes: Floats, counts: Frequencies, secret: Ints, useful: Ints | None, own: Bools, hidden: Bools, seed: int
+        cls,
+        codes: Floats,
+        counts: Frequencies,
+        secret: Ints,
+        useful: Ints | None,
+        own: Bools,
+        hidden: Bools,
+        seed: int,
     ) -> CurveRows:
         """A random choice of all rows, with rows of every class."""
-        some = sample_with_classes(secret, _ROWS, LEAST_PER_CLASS, generator(seed, "table redraw curve"))
+        some = sample_with_classes(
+            secret, _ROWS, LEAST_PER_CLASS, generator(seed, "table redraw curve")
+        )
         told = None if useful is None else _merged(useful[some])
         if told is not None and told.max() == 0:
             told = None
@@ -106,15 +125,24 @@ def trade_off(
 
 
 def budgets(chosen: float, rarest: float) -> list[float | None]:
-    """Those to try, ascending: nothing, some round ones that limit anything, the chosen one, and no limit."""
+    """Those to try, ascending: nothing, some round ones that limit anything, the chosen one, and no
+    limit.
+    """
     most = float(-np.log(rarest))
     round_ones = [budget for budget in _BUDGETS if budget < most]
-    places = np.unique(np.linspace(0, len(round_ones) - 1, min(_TRIED, len(round_ones))).round().astype(int))
-    return [*sorted({0.0, *(round_ones[k] for k in places), *([chosen] if chosen < most else [])}), None]
+    places = np.unique(
+        np.linspace(0, len(round_ones) - 1, min(_TRIED, len(round_ones))).round().astype(int)
+    )
+    return [
+        *sorted({0.0, *(round_ones[k] for k in places), *([chosen] if chosen < most else [])}),
+        None,
+    ]
 
 
 def _released(fitted: RedrawColumns, rows: CurveRows, width: float, noise: KeyedNoise) -> Floats:
-    """Rows (n, columns) as released at another width; a second pass is for the strictest budget only."""
+    """Rows (n, columns) as released at another width; a second pass is for the strictest budget
+    only.
+    """
     passes = fitted.passes if width == 0 else fitted.passes[:1]
     ids = row_ids(np.arange(len(rows.secret)), len(rows.secret))
     policy = replace(fitted, passes=passes, width=width)
@@ -122,13 +150,19 @@ def _released(fitted: RedrawColumns, rows: CurveRows, width: float, noise: Keyed
 
 
 def read_by_trees(rows: Floats, codes: Ints, seed: int) -> Estimate:
-    """AUC of boosted trees that guess classes (n,) from rows (n, columns) they were not trained on."""
+    """AUC of boosted trees that guess classes (n,) from rows (n, columns) they were not trained
+    on.
+    """
     return auc(_guesses(rows, codes, seed), codes)
 
 
 def told_by_kept(codes: Floats, secret: Ints, seed: int) -> Estimate:
-    """What columns (n, kept) tell about the secret by themselves, in nats, as fresh trees read them."""
-    some = sample_with_classes(secret, _KEPT_ROWS, LEAST_PER_CLASS, generator(seed, "table redraw curve"))
+    """What columns (n, kept) tell about the secret by themselves, in nats, as fresh trees read
+    them.
+    """
+    some = sample_with_classes(
+        secret, _KEPT_ROWS, LEAST_PER_CLASS, generator(seed, "table redraw curve")
+    )
     with one_thread():
         guesses = _guesses(codes[some], secret[some], seed)
     return information(guesses, secret[some], prior=np.bincount(secret[some]) / len(some))
@@ -142,25 +176,35 @@ def _guesses(rows: Floats, codes: Ints, seed: int) -> Floats:
     for k in range(_FOLDS):
         rest = fold != k
         if rows.shape[1] and np.bincount(codes[rest], minlength=len(prior)).min() > 0:
-            trees = Forest.of(grow(rows[rest], codes[rest], rounds=40, leaves=8, rate=0.1, seed=seed % 2**31))
+            growth = Growth(rounds=40, leaves=8, rate=0.1, seed=seed % 2**31)
+            trees = grow(rows[rest], codes[rest], growth)
             guesses[~rest] = np.exp(trees.log_probabilities(rows[~rest]))
     return guesses / guesses.sum(axis=1, keepdims=True)
 
 
-def told_by_changes(fitted: RedrawColumns, rows: CurveRows, noise: KeyedNoise) -> dict[tuple[int, ...], Told]:
-    """What the sight of a change tells of every feature, by its columns, at the strictest budget."""
+def told_by_changes(
+    fitted: RedrawColumns, rows: CurveRows, noise: KeyedNoise
+) -> dict[tuple[int, ...], Told]:
+    """Bounds on what one known true value tells, by the columns of its feature, at the strictest
+    budget.
+    """
     prior = np.bincount(rows.secret) / len(rows.secret)
     first = _released(replace(fitted, passes=fitted.passes[:1]), rows, 0.0, noise)
     fold = folds_of(rows.codes, rows.secret, fitted.folds, fitted.seed)
-    before, now = rows.counts.classes(first), rows.counts.classes(rows.codes)
+    before = rows.counts.classes(first)
+    now = rows.counts.classes(rows.codes)
     found = {}
     for step in fitted.passes[0]:
         own = list(step.columns)
         asked = Question.of(fitted.coded, first, before, step.past, own)
         with one_thread():
-            i = step.density.about(replace(asked, codes=rows.codes[:, own], classes=now[:, own]), fold).T
+            i = step.density.about(
+                replace(asked, codes=rows.codes[:, own], classes=now[:, own]), fold
+            ).T
         asked_about = i, np.full(i.shape[1], 1 / i.shape[1]), prior
-        found[step.columns] = Told(theory.told_by_a_change(*asked_about), theory.told_on_average(*asked_about))
+        found[step.columns] = Told(
+            theory.told_by_a_change(*asked_about), theory.told_on_average(*asked_about)
+        )
     return found
 
 

@@ -1,4 +1,6 @@
-"""A plan to redraw as a person reads it: which columns are drawn anew, and what other budgets would cost."""
+"""A plan to redraw as a person reads it: which columns are drawn anew, and what other budgets would
+cost.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from typing import NamedTuple
 from markupsafe import Markup
 
 from lowtide.disclose.card import Feature, ReleaseCard
-from lowtide.disclose.card_page import redraw_order, redrawn_in_words
+from lowtide.disclose.card_page import redraw_order, redrawn_in_words, surface_remedies
 from lowtide.formatting import number, percent, plain
 from lowtide.interface import Estimate, TextTable
 from lowtide.report.html import Findings, Mark, Section, fill
@@ -21,9 +23,10 @@ _BARS = 40  # columns that are drawn
 _ROW = 34  # pixels of a column in a chart
 _TEMPLATE = "tables/sections.html.jinja"
 _NOTE = (
-    "Budgets are nats that a row may tell for a class; --budget picks one. Divergence: what follows with exact "
-    "densities, at epsilon 0, in both directions. AUC: fresh trees on {rows:,} rows. Other budgets than the chosen one "
-    "(*) are read with its densities, so their figures are approximate."
+    "Budgets are nats that a row may tell for a class; --budget picks one. Divergence: what follows"
+    " with exact densities, at epsilon 0, in both directions. Values changed and AUC: a rehearsal"
+    " on {rows:,} reference rows, read by fresh trees. Other budgets than the chosen one (*) are"
+    " read with its densities, so their figures are approximate."
 )
 
 
@@ -55,13 +58,17 @@ def plan_tables(policy: RedrawPolicy, card: ReleaseCard) -> tuple[TextTable, ...
     """The share of rows in which each column is drawn anew, and the trade-off."""
     view = RedrawView.of(policy, card)
     ranked = sorted(zip(card.features, policy.told, strict=True), key=lambda pair: -pair[0].hidden)
-    rows = tuple((one.name, f"{one.hidden:.0%}", f"{told.mean:.3f} / {told.most:.2f}") for one, told in ranked)
+    rows = tuple(
+        (one.name, f"{one.hidden:.0%}", f"{told.mean:.3f} / {told.most:.2f}")
+        for one, told in ranked
+    )
     drawn = TextTable(
         "What is drawn anew",
         ("column", "rows changed", "known value, nats"),
         rows,
-        "Known value: what somebody learns who knows the true value of a row and sees whether it was changed, beyond "
-        "what the value tells; on average / at most.",
+        "Known value: bounds on what somebody learns who knows this one true value of a row and"
+        " sees what is released in its place, beyond what the value tells; on average / of any row"
+        " looked at.",
     )
     return drawn, *_curve_tables(view)
 
@@ -79,14 +86,21 @@ def _curve_tables(view: RedrawView) -> tuple[TextTable, ...]:
     )
     rows = []
     for point in view.curve:
-        use = [] if not with_use else ["" if point.useful is None else number(point.useful.value, 2)]
+        use = (
+            [] if not with_use else ["" if point.useful is None else number(point.useful.value, 2)]
+        )
         told = f"{point.read.value:.2f} [{point.read.low:.2f}, {point.read.high:.2f}]"
-        rows.append((_budget(view, point), f"{point.changed:.1%}", divergence_in_words(point), told, *use))
+        rows.append(
+            (_budget(view, point), f"{point.changed:.1%}", divergence_in_words(point), told, *use)
+        )
     note = _NOTE.format(rows=view.curve[0].read.n)
     shares = TextTable(
         "Rows changed at each budget",
         ("column", *(_budget(view, point) for point in view.curve)),
-        tuple((name, *(f"{point.columns[j]:.0%}" for point in view.curve)) for j, name in enumerate(view.names)),
+        tuple(
+            (name, *(f"{point.columns[j]:.0%}" for point in view.curve))
+            for j, name in enumerate(view.names)
+        ),
     )
     return TextTable("The trade-off", tuple(head), tuple(rows), note), shares
 
@@ -103,14 +117,15 @@ def _budget(view: RedrawView, point: RedrawPoint) -> str:
 
 def sections(found: Findings, view: RedrawView | None) -> list[Section]:
     """What was drawn anew, and what other budgets would cost, where a release was redrawn."""
-    card, nouns = found.card, found.nouns
+    card = found.card
+    nouns = found.nouns
     if card is None or card.policy != "redraw":
         return []
     why = f"Shares by column over {{n}} {nouns.rows}; no {nouns.row}, no {nouns.unit}."
     ranked = sorted(card.features, key=lambda one: -one.hidden)
     chart = draw_shares(ranked[:_BARS])
     values = {
-        "words": (redrawn_in_words(card.changed), redraw_order(card)),
+        "words": (redrawn_in_words(card), *surface_remedies(card), redraw_order(card)),
         "chart": chart,
         "key": chart.legend,
         "rows": ranked,
@@ -118,20 +133,24 @@ def sections(found: Findings, view: RedrawView | None) -> list[Section]:
     }
     body = fill(_TEMPLATE, "redrawn", redrawn=values)
     mark = Mark.resting(card.rows, why, nouns)
-    drawn = Section("redrawn", "What was drawn anew", body, mark, {"redrawn.svg": partial(stand_alone, [chart])})
+    drawn = Section(
+        "redrawn", "What was drawn anew", body, mark, {"redrawn.svg": partial(stand_alone, [chart])}
+    )
     return [drawn] if view is None or not view.curve else [drawn, _trade_off(found, view)]
 
 
 def _trade_off(found: Findings, view: RedrawView) -> Section:
-    nouns, curve = found.nouns, view.curve
+    nouns = found.nouns
+    curve = view.curve
     charts = (draw_changes(view), draw_readings(view))
-    why = f"Averages over {{n}} {nouns.rows}; no {nouns.row}, no {nouns.unit}."
+    why = f"Averages over {{n}} reference {nouns.rows}; no {nouns.row}, no {nouns.unit}."
     values = {
         "budget": f"{view.budget:g}",
         "charts": charts,
         "points": [(_budget(view, point), point, divergence_in_words(point)) for point in curve],
         "columns": [
-            (plain(name, 80), [percent(point.columns[j]) for point in curve]) for j, name in enumerate(view.names)
+            (plain(name, 80), [percent(point.columns[j]) for point in curve])
+            for j, name in enumerate(view.names)
         ],
         "useful": any(point.useful is not None for point in curve),
         "rows": f"{curve[0].read.n:,}",
@@ -139,7 +158,9 @@ def _trade_off(found: Findings, view: RedrawView) -> Section:
     body = fill(_TEMPLATE, "budgets", budgets=values, nouns=nouns, secret=plain(found.secret))
     mark = Mark.resting(curve[0].read.n, why, nouns)
     names = ("tradeoff.svg", "readings.svg")
-    figures = {name: partial(stand_alone, [chart]) for name, chart in zip(names, charts, strict=True)}
+    figures = {
+        name: partial(stand_alone, [chart]) for name, chart in zip(names, charts, strict=True)
+    }
     return Section("tradeoff", "The trade-off", body, mark, figures)
 
 
@@ -160,18 +181,26 @@ def draw_shares(features: Sequence[Feature]) -> Chart:
                 '<text class="value" x="100%" y="{0}" text-anchor="end">{2}</text>'
                 '<rect class="bar free" x="{3:.2f}%" y="{4}" width="{5:.2f}%" height="9"/></g>'
             ).format(
-                top + 14, fitted(one.name), percent(one.hidden), axis.at(0.0), top + 19, axis.at(one.hidden) - axis.left
+                top + 14,
+                fitted(one.name),
+                percent(one.hidden),
+                axis.at(0.0),
+                top + 19,
+                axis.at(one.hidden) - axis.left,
             )
         )
     most = f"{plain(features[0].name)}: {percent(features[0].hidden)}"
     title = "Share of rows in which each column was drawn anew"
     said = f"{len(features)} columns, the most changed first, {most}."
-    return Chart("redrawn", title, said, height + 40, Markup("\n").join(parts), (("free", "drawn anew"),))
+    return Chart(
+        "redrawn", title, said, height + 40, Markup("\n").join(parts), (("free", "drawn anew"),)
+    )
 
 
 def draw_changes(view: RedrawView) -> Chart:
     """The share of values changed against the budget, with the choice."""
-    across, most = _places(view), max(point.changed for point in view.curve)
+    across = _places(view)
+    most = max(point.changed for point in view.curve)
     down = Down(0.0, max(most, 0.01), 34, 200)
     parts = [*_frame(across, down, view, lambda level: f"{100 * level:.3g} %")]
     spots = [(across.pc(k), down.at(point.changed)) for k, point in enumerate(view.curve)]
@@ -185,31 +214,52 @@ def draw_changes(view: RedrawView) -> Chart:
                 x, y - 12, anchor(across.at(k)), percent(point.changed)
             )
         )
-    said = "; ".join(f"budget {_budget(view, point)}: {percent(point.changed)}" for point in view.curve)
+    said = "; ".join(
+        f"budget {_budget(view, point)}: {percent(point.changed)}" for point in view.curve
+    )
     series = (("curve", "values changed"), ("chosen", "chosen"))
-    return Chart("changes", "Share of values changed, by budget", said, down.bottom + 44, _joined(parts), series)
+    return Chart(
+        "changes",
+        "Share of values changed, by budget",
+        said,
+        down.bottom + 44,
+        _joined(parts),
+        series,
+    )
 
 
 def draw_readings(view: RedrawView) -> Chart:
-    """What fresh trees still read at each budget: the secret, and the utility where one is named."""
+    """What fresh trees still read at each budget: the secret, and the utility where one is
+    named.
+    """
     series = [("retrained", "the secret, by fresh trees", [point.read for point in view.curve])]
     if all(point.useful is not None for point in view.curve):
-        series.append(("fixed", "the utility", [point.useful for point in view.curve if point.useful is not None]))
-    across, down = _places(view), _auc_axis([one for _, _, readings in series for one in readings])
+        series.append(
+            (
+                "fixed",
+                "the utility",
+                [point.useful for point in view.curve if point.useful is not None],
+            )
+        )
+    across = _places(view)
+    down = _auc_axis([one for _, _, readings in series for one in readings])
     parts = [*_frame(across, down, view, lambda level: f"{level:.3g}")]
     for kind, label, readings in series:
         for k, reading in enumerate(readings):
-            x, low, high = across.pc(k), down.at(reading.low), down.at(reading.high)
+            x = across.pc(k)
+            low = down.at(reading.low)
+            high = down.at(reading.high)
             parts.append(
-                Markup('<line class="whisker {3}-line" x1="{0}" x2="{0}" y1="{1}" y2="{2}"/>').format(
-                    x, low, high, kind
-                )
+                Markup(
+                    '<line class="whisker {3}-line" x1="{0}" x2="{0}" y1="{1}" y2="{2}"/>'
+                ).format(x, low, high, kind)
             )
             shape = "diamond" if kind == "retrained" else "triangle"
             title = f"{label}, budget {_budget(view, view.curve[k])}: {number(reading.value, 2)}"
             parts.append(symbol(shape, x, down.at(reading.value), kind=kind, title=title))
     said = "; ".join(
-        f"{label}: {', '.join(number(reading.value, 2) for reading in readings)}" for _, label, readings in series
+        f"{label}: {', '.join(number(reading.value, 2) for reading in readings)}"
+        for _, label, readings in series
     )
     keys = tuple((kind, label) for kind, label, _ in series)
     title = "How well the release is read (AUC; 0.5 is guessing), by budget"
@@ -225,16 +275,22 @@ def _places(view: RedrawView) -> Across:
     return Across(0.0, max(1.0, len(view.curve) - 1.0), 12.0, 92.0)
 
 
-def _frame(across: Across, down: Down, view: RedrawView, label: Callable[[float], str]) -> list[Markup]:
+def _frame(
+    across: Across, down: Down, view: RedrawView, label: Callable[[float], str]
+) -> list[Markup]:
     """Lines at round levels, and the budgets below."""
     parts = []
     for level in ticks(down.low, down.high, 4):
         y = down.at(level)
         parts.append(Markup('<line class="grid" x1="0" x2="100%" y1="{0}" y2="{0}"/>').format(y))
-        parts.append(Markup('<text class="tick" x="0" y="{}">{}</text>').format(y - 4, label(level)))
+        parts.append(
+            Markup('<text class="tick" x="0" y="{}">{}</text>').format(y - 4, label(level))
+        )
     parts += [
         Markup('<text class="tick" x="{}" y="{}" text-anchor="middle">{}</text>').format(
-            across.pc(k), down.bottom + 18, "as it is" if point.budget is None else f"{point.budget:g}"
+            across.pc(k),
+            down.bottom + 18,
+            "as it is" if point.budget is None else f"{point.budget:g}",
         )
         for k, point in enumerate(view.curve)
     ]

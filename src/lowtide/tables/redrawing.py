@@ -1,11 +1,14 @@
-"""The policy `redraw`: every value is kept as often as its density allows, and otherwise drawn anew.
+"""The policy `redraw`: every value is kept as often as its density allows, and otherwise drawn
+anew.
 
-Features are released one after the other. The density of each is fitted on what rows have released before it, by the
-very draws of a rehearsal, so that it knows the pasts it is asked about. A row is always asked about by models that were
-fitted without it, and without its copies: its fold follows from its values.
+Features are released one after the other. The density of each is fitted on what rows have released
+before it, by the very draws of a rehearsal, so that it knows the pasts it is asked about. A row is
+always asked about by models that were fitted without it, and without its copies: its fold follows
+from its values.
 
-Where rows are few a second pass, in the reverse order, does the same to what the first has released. With exact
-densities it finds nothing to do; with estimated ones it removes most of what their errors have left.
+Where rows are few a second pass, in the reverse order, does the same to what the first has
+released. With exact densities it finds nothing to do; with estimated ones it removes most of what
+their errors have left.
 """
 
 from __future__ import annotations
@@ -54,7 +57,8 @@ class FeatureStep:
 
     Attributes:
         columns: which columns it has; they are drawn together.
-        past: the columns that it looks at, all released before it; all of them, where these are few.
+        past: the columns that it looks at, all released before it; all of them, where these are
+            few.
         density: what a candidate tells.
         donors: the law that proposals come from.
     """
@@ -65,11 +69,17 @@ class FeatureStep:
     donors: Donors
 
     def concerns(self, codes: Floats) -> Ints:
-        """The rows, by their place, of which something may be changed, from codes (n, columns) of the feature.
+        """The rows, by their place, of which something may be changed, from codes (n, columns) of
+        the feature.
 
-        A density without models says that nothing tells anything: then all are kept but values that are not known.
+        A density without models says that nothing tells anything: then all are kept but values that
+        are not known.
         """
-        return np.arange(len(codes)) if self.density.weights.any() else np.flatnonzero(self._unknown(codes))
+        return (
+            np.arange(len(codes))
+            if self.density.weights.any()
+            else np.flatnonzero(self._unknown(codes))
+        )
 
     def _unknown(self, codes: Floats) -> Bools:
         cells = np.column_stack([own.cell(codes[:, j]) for j, own in enumerate(self.density.own)])
@@ -85,7 +95,8 @@ class FeatureStep:
         width: float,
         counts: Frequencies,
     ) -> tuple[Floats, Ints, Floats]:
-        """Release the feature of n rows: its codes and count classes (n, columns), and what is spent (n,) afterwards.
+        """Release the feature of n rows: its codes and count classes (n, columns), and what is
+        spent (n,) afterwards.
 
         Args:
             asked: what the rows have released, and their own values.
@@ -97,11 +108,17 @@ class FeatureStep:
             counts: how often numbers occur in the file that is released.
         """
         every = np.arange(len(secret))
-        told = np.where(self._unknown(asked.codes), np.inf, self.density.about(asked, fold)[every, secret])
+        told = np.where(
+            self._unknown(asked.codes), np.inf, self.density.about(asked, fold)[every, secret]
+        )
         if width == 0:
             kept = draw(every, 0) < theory.keep_probability(told, 0.0)
-            floor, cap, out = np.zeros(len(secret)), np.zeros(len(secret)), np.flatnonzero(~kept)
-            proposals = self._propose(asked.take(out), secret[out], fold[out], lambda place: draw(out, place), counts)
+            floor = np.zeros(len(secret))
+            cap = np.zeros(len(secret))
+            out = np.flatnonzero(~kept)
+            proposals = self._propose(
+                asked.take(out), secret[out], fold[out], lambda place: draw(out, place), counts
+            )
         else:
             proposals = self._propose(asked, secret, fold, lambda place: draw(every, place), counts)
             shift = np.log((proposals.weights * np.exp(proposals.told)).sum(axis=1))  # Σ Q e^i = 1
@@ -112,18 +129,28 @@ class FeatureStep:
             kept = draw(every, 0) < theory.keep_probability(told, cap)
             out = np.flatnonzero(~kept)
             proposals = proposals.take(out)
-        codes, classes, chosen = asked.codes.copy(), asked.classes.copy(), told.copy()
+        codes = asked.codes.copy()
+        classes = asked.classes.copy()
+        chosen = told.copy()
         if len(out):
             place = theory.pick(proposals.told, proposals.weights, floor[out], draw(out, 3))
             each = np.arange(len(out))
-            codes[out], classes[out] = proposals.codes[each, place], proposals.classes[each, place]
+            codes[out] = proposals.codes[each, place]
+            classes[out] = proposals.classes[each, place]
             chosen[out] = proposals.told[each, place]
         return codes, classes, spent + np.clip(chosen, floor, cap)
 
     def _propose(
-        self, asked: Question, secret: Ints, fold: Ints, draw: Callable[[int], Floats], counts: Frequencies
+        self,
+        asked: Question,
+        secret: Ints,
+        fold: Ints,
+        draw: Callable[[int], Floats],
+        counts: Frequencies,
     ) -> Proposals:
-        """Values that may stand in for those of n rows, and what each tells about the row's class."""
+        """Values that may stand in for those of n rows, and what each tells about the row's
+        class.
+        """
         n = len(secret)
         if n == 0:
             nothing = np.zeros((0, 1, len(self.columns)))
@@ -178,7 +205,9 @@ class RedrawColumns:
     folds: int
     seed: int
 
-    def release(self, codes: Floats, counts: Frequencies, secret: Ints, ids: Ids, noise: KeyedNoise) -> RedrawnRows:
+    def release(
+        self, codes: Floats, counts: Frequencies, secret: Ints, ids: Ids, noise: KeyedNoise
+    ) -> RedrawnRows:
         """Release n rows.
 
         Args:
@@ -201,8 +230,13 @@ class RedrawColumns:
         found: dict[str, NDArray[Any]] = {}
         for number, steps in enumerate(self.passes):
             for k, step in enumerate(steps):
-                for part, arrays in (("density", step.density.arrays()), ("donors", step.donors.arrays())):
-                    found |= {f"{number}.{k}.{part}.{name}": array for name, array in arrays.items()}
+                for part, arrays in (
+                    ("density", step.density.arrays()),
+                    ("donors", step.donors.arrays()),
+                ):
+                    found |= {
+                        f"{number}.{k}.{part}.{name}": array for name, array in arrays.items()
+                    }
                 if step.density.screened:
                     found[f"{number}.{k}.past"] = np.array(step.past, dtype=np.int64)
         return found
@@ -231,13 +265,18 @@ class RedrawColumns:
             held.setdefault(f"{number_of}.{step_of}", {})[part] = array
         passes = []
         for number, listed in enumerate(config["passes"]):
-            past, steps = list(kept), []
+            past = list(kept)
+            steps = []
             for k, columns in enumerate(listed):
-                own, there = tuple(map(int, columns)), held[f"{number}.{k}"]
+                own = tuple(map(int, columns))
+                there = held[f"{number}.{k}"]
                 seen = tuple(there["past"].tolist()) if "past" in there else tuple(past)
-                before, mine = tuple(coded[j] for j in seen), tuple(coded[j] for j in own)
+                before = tuple(coded[j] for j in seen)
+                mine = tuple(coded[j] for j in own)
                 density = StepDensity.of_arrays(_under(there, "density."), before, mine)
-                steps.append(FeatureStep(own, seen, density, Donors.of_arrays(_under(there, "donors."))))
+                steps.append(
+                    FeatureStep(own, seen, density, Donors.of_arrays(_under(there, "donors.")))
+                )
                 past += own
             passes.append(tuple(steps))
         width = np.inf if config["width"] is None else float(config["width"])
@@ -258,9 +297,16 @@ class _Rows:
         fold: Ints,
         width: float,
     ) -> None:
-        self.coded, self.kept, self.secret, self.ids, self.fold, self.width = coded, kept, secret, ids, fold, width
+        self.coded = coded
+        self.kept = kept
+        self.secret = secret
+        self.ids = ids
+        self.fold = fold
+        self.width = width
         self.counts = counts
-        self.codes, self.classes, self.spent = codes.copy(), counts.classes(codes), np.zeros(len(codes))
+        self.codes = codes.copy()
+        self.classes = counts.classes(codes)
+        self.spent = np.zeros(len(codes))
         self.past: list[int] = []
 
     def begin(self) -> None:
@@ -275,12 +321,21 @@ class _Rows:
         with one_thread():
             for start in range(0, len(concerned), ROWS_AT_ONCE):
                 rows = concerned[start : start + ROWS_AT_ONCE]
-                asked = Question.of(self.coded, self.codes, self.classes, step.past, own, rows[:, None])
+                asked = Question.of(
+                    self.coded, self.codes, self.classes, step.past, own, rows[:, None]
+                )
                 draw = drawing(noise, name, self.ids[rows], asked.codes)
                 codes, classes, self.spent[rows] = step.apply(
-                    asked, self.secret[rows], self.fold[rows], self.spent[rows], draw, self.width, self.counts
+                    asked,
+                    self.secret[rows],
+                    self.fold[rows],
+                    self.spent[rows],
+                    draw,
+                    self.width,
+                    self.counts,
                 )
-                self.codes[rows[:, None], own], self.classes[rows[:, None], own] = codes, classes
+                self.codes[rows[:, None], own] = codes
+                self.classes[rows[:, None], own] = classes
         self.past += own
 
 
@@ -307,10 +362,12 @@ def fit_redraw(
         counts: how often numbers occur.
         secret: (n,) classes, coded 0 … |S|−1.
         ids: (n,) of the rows.
-        features: groups of columns that are drawn together, in the order of release, without those that are kept.
+        features: groups of columns that are drawn together, in the order of release, without those
+            that are kept.
         kept: columns that are released as they are.
         width: how far `log P'_s/R` of a row may be from 0; only with 0 there is more than one pass.
-        passes: how many there are, every second one in the reverse order; by default one for many rows, else two.
+        passes: how many there are, every second one in the reverse order; by default one for many
+            rows, else two.
         noise: of the rehearsal.
         seed: of folds and trees.
         tick: called with the share of the work that is done.
@@ -336,31 +393,44 @@ def fit_redraw(
     return policy, RedrawnRows(rows.codes, ~_same(rows.codes, codes), rows.spent)
 
 
-def _fit_next(rows: _Rows, screen: Screen | None, columns: tuple[int, ...], seed: int) -> FeatureStep:
+def _fit_next(
+    rows: _Rows, screen: Screen | None, columns: tuple[int, ...], seed: int
+) -> FeatureStep:
     """Fit the density and the donors of the next feature."""
     looks = None if screen is None else screen.choose(rows.past, columns)
     past = tuple(rows.past if looks is None else looks.columns)
     asked = Question.of(rows.coded, rows.codes, rows.classes, past, columns)
-    before, mine = tuple(rows.coded[j] for j in past), tuple(rows.coded[j] for j in columns)
+    before = tuple(rows.coded[j] for j in past)
+    mine = tuple(rows.coded[j] for j in columns)
     points = points_of(mine, asked.codes, asked.classes)
     with one_thread():
         seen = None if looks is None else looks.folds
-        density, _ = fit_step(before, mine, asked, points, rows.secret, rows.fold, seed=seed, seen=seen)
+        density, _ = fit_step(
+            before, mine, asked, points, rows.secret, rows.fold, seed=seed, seen=seen
+        )
         donors = Donors.learn(asked.past, points, seed, None if looks is None else looks.donors)
     return FeatureStep(columns, past, density, donors)
 
 
 def _stream(noise: KeyedNoise, number: int) -> KeyedNoise:
-    """The noise of a pass: the value that one pass has drawn may not decide what becomes of it in the next."""
+    """The noise of a pass: the value that one pass has drawn may not decide what becomes of it in
+    the next.
+    """
     return noise if number == 0 else noise.derive(b"redraw, pass %d" % number)
 
 
 def _under(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
-    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+    return {
+        name.removeprefix(prefix): array
+        for name, array in arrays.items()
+        if name.startswith(prefix)
+    }
 
 
 def drawing(noise: KeyedNoise, name: str, ids: Ids, codes: Floats) -> Callable[[Any, int], Floats]:
-    """Numbers in (0, 1) that belong to the cells of a feature: `draw(rows, place)`, other ones for every place."""
+    """Numbers in (0, 1) that belong to the cells of a feature: `draw(rows, place)`, other ones for
+    every place.
+    """
     values = value_bits(codes)
     cache: dict[tuple[int, int], Any] = {}
 

@@ -1,4 +1,6 @@
-"""The folds of rows by their values, so that a row and its copies are always asked about by models without them."""
+"""The folds of rows by their values, so that a row and its copies are always asked about by models
+without them.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ _MANY_COPIES = 5  # of a row and its class: then they are in all folds
 
 
 def folds_of(codes: Floats, secret: Ints, folds: int, seed: int) -> Ints:
-    """The fold (n,) of each row, by its own values: equal rows are in one fold, whichever file they are in."""
+    """The fold (n,) of each row, by its own values: equal rows are in one fold, whichever file they
+    are in.
+    """
     return (_marks(codes, secret, seed) % np.uint64(folds)).astype(np.intp)
 
 
@@ -24,15 +28,19 @@ def _marks(codes: Floats, secret: Ints, seed: int) -> NDArray[np.uint64]:
 
 
 def folds_to_fit(codes: Floats, secret: Ints, seed: int) -> Ints:
-    """The fold (n,) of each reference row: as in a release, but rows of which there are many are dealt to all folds.
+    """The fold (n,) of each reference row: as in a release, but rows of which there are many are
+    dealt to all folds.
 
-    A fold that held all rows of one class with the same values would teach its models that this class never has them.
-    Where there are many copies, a model that has seen the others knows no more of one than of people like it. They are
-    dealt at random: folds with equal shares of every row would confirm what is but chance.
+    A fold that held all rows of one class with the same values would teach its models that this
+    class never has them. Where there are many copies, a model that has seen the others knows no
+    more of one than of people like it. They are dealt at random: folds with equal shares of every
+    row would confirm what is but chance.
     """
     marks = _marks(codes, secret, seed)
     order = np.argsort(marks, kind="stable")
-    _, first, place, counts = np.unique(marks[order], return_index=True, return_inverse=True, return_counts=True)
+    _, first, place, counts = np.unique(
+        marks[order], return_index=True, return_inverse=True, return_counts=True
+    )
     among = np.empty(len(marks), dtype=np.intp)  # the place of each row among its copies
     among[order] = np.arange(len(marks)) - first[place]
     many = np.empty(len(marks), dtype=bool)

@@ -13,20 +13,28 @@ from numpy.typing import ArrayLike
 
 from lowtide.auditing.surface import SurfaceFindings
 from lowtide.checks import LowtideError, check_rows
-from lowtide.density.artefact import Density
-from lowtide.density.objectives import information_of
-from lowtide.density.tide import TIDE
-from lowtide.formatting import html_of, text_of
+from lowtide.estimate.density import Density
+from lowtide.estimate.objectives import information_of
+from lowtide.estimate.tide import TIDE
+from lowtide.formatting import html_of, sampled_words, text_of
 from lowtide.interface import NATS_PER_BIT, Estimate, Reported, TextTable
 from lowtide.labels import read_classes
 from lowtide.splits import STREAMS, generator_for, three_tenths
 from lowtide.spread import mapped
-from lowtide.table_files.formats import as_arrow, check_schema, find_column, is_judged, is_text, type_word
-from lowtide.table_files.sampling import sampled_words
+from lowtide.table_files.formats import (
+    as_arrow,
+    check_schema,
+    find_column,
+    is_judged,
+    is_text,
+    type_word,
+)
 from lowtide.tables.encoder import take_rows
 from lowtide.types import Floats, Ints
 
-Kind = Literal["number", "integer", "boolean", "text", "date", "identifier", "constant", "empty", "other"]
+Kind = Literal[
+    "number", "integer", "boolean", "text", "date", "identifier", "constant", "empty", "other"
+]
 UNJUDGED = ("identifier", "other")  # kinds that nobody judges
 _FEWEST = 20  # rows from which a column may number rows
 _MOST_TEXTS = 1000  # the most categories that can be judged
@@ -42,8 +50,8 @@ class Column:
 
     Attributes:
         name: of the column.
-        kind: what it holds; `identifier` names rows, `constant` is the same everywhere, `empty` has no value at all,
-            `other` is of a type that cannot be judged.
+        kind: what it holds; `identifier` names rows, `constant` is the same everywhere, `empty` has
+            no value at all, `other` is of a type that cannot be judged.
         missing: the share of rows without a value, NaN included.
         distinct: how many different values there are.
         notes: what to know, in words.
@@ -71,7 +79,9 @@ class Description:
     secret: str | None = None
 
     def __getitem__(self, name: str) -> Column:
-        return self.columns[[column.name for column in self.columns].index(find_column(name, self.names))]
+        return self.columns[
+            [column.name for column in self.columns].index(find_column(name, self.names))
+        ]
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -89,7 +99,8 @@ def describe(table: Any, *, secret: str | None = None) -> Description:
 
     Args:
         table: n rows: a pyarrow table, or a data frame of another library.
-        secret: the name of the column that is not to be told; its notes say whether it can be learned at all.
+        secret: the name of the column that is not to be told; its notes say whether it can be
+            learned at all.
     """
     arrow = as_arrow(table)
     check_schema(arrow.schema, "the table")
@@ -106,9 +117,14 @@ def describe(table: Any, *, secret: str | None = None) -> Description:
 
 def _column(name: str, column: pa.ChunkedArray, *, secret: bool) -> Column:
     if not is_judged(column.type):
-        said = f"has the type {column.type}, which cannot be judged, and is blank in a release unless kept"
+        said = (
+            f"has the type {column.type}, which cannot be judged, and is blank in a release unless"
+            " kept"
+        )
         return Column(name, "other", column.null_count / len(column), 0, (said,))
-    category = is_text(column.type) or pa.types.is_dictionary(column.type) or pa.types.is_time(column.type)
+    category = (
+        is_text(column.type) or pa.types.is_dictionary(column.type) or pa.types.is_time(column.type)
+    )
     if pa.types.is_dictionary(column.type):
         column = pc.cast(column, column.type.value_type)
     rows = len(column)
@@ -121,19 +137,25 @@ def _column(name: str, column: pa.ChunkedArray, *, secret: bool) -> Column:
     notes = (
         _secret_notes(kind, missing)
         if secret
-        else _notes(kind, rows, distinct, missing, word="text" if category else type_word(known.type))
+        else _notes(
+            kind, rows, distinct, missing, word="text" if category else type_word(known.type)
+        )
     )
     return Column(name, kind, missing, distinct, notes)
 
 
 def _kind(known: pa.ChunkedArray, rows: int, distinct: int, *, category: bool) -> Kind:
-    """What a column holds, from the values that are not missing; a `category` is read as text, whatever its type."""
+    """What a column holds, from the values that are not missing; a `category` is read as text,
+    whatever its type.
+    """
     if not len(known):
         return "empty"
     if distinct == 1 and len(known) == rows:
         return "constant"
     if category:
-        names_rows = distinct > _MOST_TEXTS or (distinct > _FEW_TEXTS and _hardly_repeats(known, rows, distinct))
+        names_rows = distinct > _MOST_TEXTS or (
+            distinct > _FEW_TEXTS and _hardly_repeats(known, rows, distinct)
+        )
         return "identifier" if names_rows else "text"
     word = type_word(known.type)
     if word == "integer" and len(known) >= _FEWEST and distinct >= _NEARLY_ALL * len(known):
@@ -142,8 +164,12 @@ def _kind(known: pa.ChunkedArray, rows: int, distinct: int, *, category: bool) -
 
 
 def _hardly_repeats(known: pa.ChunkedArray, rows: int, distinct: int) -> bool:
-    """Whether most rows have values of their own, or values of so few rows that nothing can be learnt from them."""
-    if 3 * distinct > rows:  # the encoder refuses a half, also of the seven tenths of rows that a scan fits on
+    """Whether most rows have values of their own, or values of so few rows that nothing can be
+    learnt from them.
+    """
+    if (
+        3 * distinct > rows
+    ):  # the encoder refuses a half, also of the seven tenths of rows that a scan fits on
         return True
     counts = pc.struct_field(pc.value_counts(known), "counts").to_numpy(zero_copy_only=False)
     return bool(2 * counts[counts < _RARE].sum() > len(known))
@@ -154,21 +180,27 @@ def _notes(kind: Kind, rows: int, distinct: int, missing: float, *, word: str) -
     hidden = "it is blank in a release unless kept"
     if kind == "identifier" and word == "integer":
         notes.append(
-            f"numbers the rows: {distinct:,} different whole numbers in {rows:,} rows; {hidden}, or read as a quantity "
-            "with the type `number`"
+            f"numbers the rows: {distinct:,} different whole numbers in {rows:,} rows; {hidden}, or"
+            " read as a quantity with the type `number`"
         )
     elif kind == "identifier" and distinct > _MOST_TEXTS:
         notes.append(
-            f"{distinct:,} different values in {rows:,} rows, more than the {_MOST_TEXTS:,} that can be judged; merge "
-            f"rare ones, or {hidden}"
+            f"{distinct:,} different values in {rows:,} rows, more than the {_MOST_TEXTS:,} that"
+            f" can be judged; merge rare ones, or {hidden}"
         )
     elif kind == "identifier":
-        notes.append(f"names rows: {distinct:,} different values in {rows:,} rows; it cannot be judged, and {hidden}")
+        notes.append(
+            f"names rows: {distinct:,} different values in {rows:,} rows; it cannot be judged, and"
+            f" {hidden}"
+        )
     elif kind in ("constant", "empty"):
         said = "the same in every row" if kind == "constant" else "has no values"
         notes.append(f"{said}; it tells nothing, and any other value is blank in a release")
     if kind != "empty" and missing >= _GAPS:
-        notes.append(f"{_percent(missing)} of the rows have no value; that a value is missing may itself tell")
+        notes.append(
+            f"{_percent(missing)} of the rows have no value; that a value is missing may itself"
+            " tell"
+        )
     return tuple(notes)
 
 
@@ -200,7 +232,8 @@ class FeatureLeak:
 
     Attributes:
         name: of the feature.
-        order_free: its share of the information when features are disclosed in random order (its Shapley value).
+        order_free: its share of the information when features are disclosed in random order (its
+            Shapley value).
         in_order: what it adds to the features before it.
         alone: what it tells on its own.
     """
@@ -222,16 +255,21 @@ class TableScan(Reported):
         classes: how many values the secret has.
         largest_class: share of the most frequent one.
         entropy: of the secret, in nats: what there is to tell.
-        density: the fitted density; it holds the labels of the secret, and is left out when a scan is printed.
+        density: the fitted density; it holds the labels of the secret, and is left out when a scan
+            is printed.
         secret: what the secret is called.
-        columns: of the table as it was read, with what a person should know of each; empty where nobody described it.
-        surface: what stands beside the values, and the order of the rows; `None` where nobody looked.
+        columns: of the table as it was read, with what a person should know of each; empty where
+            nobody described it.
+        surface: what stands beside the values, and the order of the rows; `None` where nobody
+            looked.
         each: where the secret is the product of several, the scan of each by itself.
-        source_rows: how many rows the source has, where those of the scan are a random choice of them.
+        source_rows: how many rows the source has, where those of the scan are a random choice of
+            them.
     """
 
     holds: ClassVar[str] = (
-        "labels of the secret, and ranges and categories of your data"  # what the saved density has of the data
+        # What the saved density has of the data
+        "labels of the secret, and ranges and categories of your data"
     )
     private: ClassVar[str] = ""  # why the tables stay inside, if they do
     information: Estimate
@@ -267,7 +305,13 @@ class TableScan(Reported):
             )
             for leak in self.ranked()
         )
-        header = ("column", *(["kind"] if kinds else []), "order-free share", "added in order", "alone")
+        header = (
+            "column",
+            *(["kind"] if kinds else []),
+            "order-free share",
+            "added in order",
+            "alone",
+        )
         title = f"What {len(self.features)} columns tell about {self.secret}, in bits"
         entropy = self.entropy / NATS_PER_BIT
         note = f"A whole row tells {self.information.bits} of the {entropy:.3f} bits there are"
@@ -276,7 +320,11 @@ class TableScan(Reported):
         return [first, *beside, *(table for one in self.each for table in one.tables())]
 
     def _counted(self) -> str:
-        return f"{self.rows:,} rows" if self.source_rows is None else sampled_words(self.rows, self.source_rows, "rows")
+        return (
+            f"{self.rows:,} rows"
+            if self.source_rows is None
+            else sampled_words(self.rows, self.source_rows, "rows")
+        )
 
     def to_json(self) -> dict[str, Any]:
         """The scan as plain values; no value of the data, no label."""
@@ -329,12 +377,17 @@ def scan(
     labels = np.array(classes.labels, dtype=object)[codes]
     density = tide.fit(take_rows(x, rest), labels[rest]).artefact
     if not isinstance(density, Density):
-        raise LowtideError("a scan needs a secret of finitely many values; put numbers into bins first")
+        raise LowtideError(
+            "a scan needs a secret of finitely many values; put numbers into bins first"
+        )
     held = rng.permutation(held)[:_HELD_OUT_ROWS]
-    judged, own = take_rows(x, held), density.classes.encode(labels[held])
+    judged = take_rows(x, held)
+    own = density.classes.encode(labels[held])
     shares, steps, alone = _by_rows(density, judged, own)
     features = tuple(
-        FeatureLeak(name, *(information_of(values[:, j], level) for values in (shares, steps, alone)))
+        FeatureLeak(
+            name, *(information_of(values[:, j], level) for values in (shares, steps, alone))
+        )
         for j, name in enumerate(density.features.names)
     )
     return TableScan(
@@ -351,13 +404,18 @@ def scan(
 
 
 def _by_rows(density: Density, x: Any, own: Ints) -> tuple[Floats, Floats, Floats]:
-    """What each feature tells of the true class of each row: order-free, in order and alone, three times (n, m).
+    """What each feature tells of the true class of each row: order-free, in order and alone, three
+    times (n, m).
 
-    Some rows at a time, by whoever is free: with all classes of all features they would not fit into memory. How many
-    does not depend on who there is, so that sums are added up alike.
+    Some rows at a time, by whoever is free: with all classes of all features they would not fit
+    into memory. How many does not depend on who there is, so that sums are added up alike.
     """
-    size = min(_ASKED_AT_ONCE, max(1, _ANSWERS // (len(density.features) * len(density.classes.labels))))
-    places: list[Ints] = [np.arange(start, min(start + size, len(own))) for start in range(0, len(own), size)]
+    size = min(
+        _ASKED_AT_ONCE, max(1, _ANSWERS // (len(density.features) * len(density.classes.labels)))
+    )
+    places: list[Ints] = [
+        np.arange(start, min(start + size, len(own))) for start in range(0, len(own), size)
+    ]
     told = list(mapped(_Asked(density, x, own), places))
     shares, steps, alone = (np.concatenate(kind) for kind in zip(*told, strict=True))
     return shares, steps, alone
@@ -373,7 +431,8 @@ class _Asked:
 
     def __call__(self, place: Ints) -> tuple[Floats, Floats, Floats]:
         """Of the rows at these places (k,): order-free, in order and alone, (k, m) each."""
-        some, at = take_rows(self.x, place), (np.arange(len(place)), slice(None), self.own[place])
+        some = take_rows(self.x, place)
+        at = (np.arange(len(place)), slice(None), self.own[place])
         shares = self.density.shapley(some, orders=_ORDERS, seed=STREAMS["table scan"]).values[at]
         steps = np.asarray(self.density.conditionals(some), dtype=np.float64)[at]
         return shares, steps, self.density.alone(some)[at]

@@ -1,4 +1,6 @@
-"""Several secrets of a table: their product is one, so that a release hides them together, and each by itself."""
+"""Several secrets of a table: their product is one, so that a release hides them together, and each
+by itself.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,10 @@ def join_secrets(table: Any, names: Sequence[str]) -> Any:
     """
     frame = nw.from_native(table, eager_only=True)
     texts = [secret_texts(frame.get_column(name)) for name in names]
-    joint = [None if any(one in _MISSING for one in row) else _BETWEEN.join(row) for row in zip(*texts, strict=True)]
+    joint = [
+        None if any(one in _MISSING for one in row) else _BETWEEN.join(row)
+        for row in zip(*texts, strict=True)
+    ]
     column = nw.new_series(joint_name(names), joint, nw.String, backend=frame.implementation)
     index = nw.maybe_get_index(frame)
     column = column if index is None else nw.maybe_set_index(column, index=index)
@@ -45,12 +50,16 @@ def join_secrets(table: Any, names: Sequence[str]) -> Any:
 
 
 def with_joint(table: Any, secrets: Mapping[str, str]) -> Any:
-    """A table to be released, with the product of the secrets of its plan; without them where it lacks one of them."""
+    """A table to be released, with the product of the secrets of its plan; without them where it
+    lacks one of them.
+    """
     if not secrets:
         return table
     frame = nw.from_native(table, eager_only=True)
     there = [name for name in secrets if name in frame.columns]
-    return join_secrets(table, there) if len(there) == len(secrets) else frame.drop(there).to_native()
+    return (
+        join_secrets(table, there) if len(there) == len(secrets) else frame.drop(there).to_native()
+    )
 
 
 def joint_names(names: Sequence[str], secrets: Mapping[str, str]) -> list[str]:
@@ -61,14 +70,18 @@ def joint_names(names: Sequence[str], secrets: Mapping[str, str]) -> list[str]:
 
 
 def secret_texts(column: Any) -> list[str]:
-    """The secret of each row as the labels of a plan print; a missing one as the word that no label is."""
+    """The secret of each row as the labels of a plan print; a missing one as the word that no label
+    is.
+    """
     array = column.to_arrow() if not isinstance(column, pa.ChunkedArray) else column
     kind = array.type
     if pa.types.is_dictionary(kind):
         array = pc.cast(array, kind.value_type)
     if pa.types.is_temporal(array.type) or pa.types.is_decimal(array.type):
         array = pc.cast(array, pa.string())
-    if pa.types.is_string(array.type) or pa.types.is_large_string(array.type):  # one object for each value, not row
+    if pa.types.is_string(array.type) or pa.types.is_large_string(
+        array.type
+    ):  # one object for each value, not row
         encoded = pa.chunked_array(array).combine_chunks().dictionary_encode(null_encoding="encode")
         texts = [str(value) for value in encoded.dictionary.to_pylist()]
         return [texts[place] for place in encoded.indices.to_pylist()]

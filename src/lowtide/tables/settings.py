@@ -23,17 +23,18 @@ class TableSettings:
     """What only the Obfuscator of tables takes.
 
     Attributes:
-        bounds: the valid range of numeric columns, a pair for all, one per name, or texts such as `age=0:120`; by
-            default that of the reference data, rounded outwards. Values are clipped to it.
-        categorical: how `gaussian` hides categories: `redact`, or `response` for randomised response, which `mixed` may
-            then use, too.
-        fill: what a redacted number becomes; or `redraw`: with policy `fixed`, hidden columns are filled in with values
-            drawn from their law given the columns that are shown.
+        bounds: the valid range of numeric columns, a pair for all, one per name, or texts such as
+            `age=0:120`; by default that of the reference data, rounded outwards. Values are clipped
+            to it.
+        categorical: how `gaussian` hides categories: `redact`, or `response` for randomised
+            response.
+        fill: what a redacted number becomes; or `redraw`: with policy `fixed`, hidden columns are
+            filled in with values drawn from their law given the columns that are shown.
         together: columns that are hidden or drawn together, such as `education,education_num`.
-        bands: of `merge` and `mixed`, where the bands of a column begin: texts such as `age=17,30,45,65`, or cuts by
-            name.
-        hierarchy: of `merge` and `mixed`, what categories may be joined into: texts such as `workclass=FILE.csv`, or
-            by name.
+        bands: of `merge`, where the bands of a column begin: texts such as `age=17,30,45,65`, or
+            cuts by name.
+        hierarchy: of `merge`, what categories may be joined into: texts such as
+            `workclass=FILE.csv`, or by name.
     """
 
     bounds: Bounds | Sequence[str] | None = None
@@ -63,8 +64,9 @@ def _check_fill(task: Task) -> None:
     one_of("fill", fill, ("redraw",))
     if task.policy != "fixed" or task.mechanism != "redact":
         raise LowtideError(
-            f"fill='redraw' fills columns that are redacted for everybody, with policy='fixed' and mechanism='redact', "
-            f"got policy={task.policy!r} and mechanism={task.mechanism!r}; leave fill out"
+            "fill='redraw' fills columns that are redacted for everybody, with policy='fixed' and"
+            f" mechanism='redact', got policy={task.policy!r} and mechanism={task.mechanism!r};"
+            " leave fill out"
         )
 
 
@@ -72,15 +74,20 @@ def _check_merge(task: Task) -> None:
     settings = task.settings
     if task.mechanism != "merge":
         given = [name for name in ("bands", "hierarchy") if getattr(settings, name)]
-        if given and task.mechanism != "mixed":
+        if given:
             raise LowtideError(
-                f"{' and '.join(given)} say how columns are merged; use mechanism='merge' or 'mixed', or leave out"
+                f"{' and '.join(given)} say how columns are merged; use mechanism='merge', or"
+                " leave out"
             )
         return
     if task.policy != "fixed" or task.kept is not None:
-        raise LowtideError("mechanism='merge' is for policy='fixed' with a budget; use 'redact' for a share to keep")
-    if (task.delta is not None and task.certify is None) or settings.categorical != "redact":
-        raise LowtideError("mechanism='merge' adds noise to redacted numbers only, with lam; leave delta out")
+        raise LowtideError(
+            "mechanism='merge' is for policy='fixed' with a budget; use 'redact' for a share to"
+            " keep"
+        )
+    noisy = task.lam is not None or (task.delta is not None and task.certify is None)
+    if noisy or settings.categorical != "redact":
+        raise LowtideError("mechanism='merge' draws no noise; leave lam, delta and categorical out")
     if settings.together:
         raise LowtideError("mechanism='merge' judges every column by itself; leave together out")
 
@@ -88,34 +95,40 @@ def _check_merge(task: Task) -> None:
 def check_task(task: Task) -> None:
     """Refuse options that do not go together."""
     _check_fill(task)
-    noiseless = task.mechanism == "redact" and task.policy != "paper" and task.settings.categorical == "redact"
+    noiseless = (
+        task.mechanism == "redact"
+        and task.past == "disclosed"
+        and task.settings.categorical == "redact"
+    )
     if noiseless and (task.lam is not None or (task.delta is not None and task.certify is None)):
         raise LowtideError(
-            "lam and delta are about noise, and redaction draws none; leave them out, or use mechanism gaussian"
+            "lam and delta are about noise, and redaction draws none; leave them out, or use"
+            " mechanism gaussian"
         )
     _check_merge(task)
-    countable = task.policy == "fixed" and task.mechanism in ("redact", "merge") and task.lam is None
+    countable = (
+        task.policy == "fixed" and task.mechanism in ("redact", "merge") and task.lam is None
+    )
     if task.certify is not None and (not countable or task.budget is None):
         raise LowtideError(
-            "a bound against every attacker is counted from columns as they are, or merged: certify is for "
-            "policy='fixed', mechanism='redact' or 'merge' without noise, and a budget"
+            "a bound against every attacker is counted from columns as they are, or merged: certify"
+            " is for policy='fixed', mechanism='redact' or 'merge' without noise, and a budget"
         )
-    if task.mechanism != "mixed":
-        return
-    if task.policy != "fixed" or task.kept is not None:
-        raise LowtideError("mechanism='mixed' is for policy='fixed' with a budget; use 'redact' or 'gaussian'")
-    if task.delta is not None:
-        raise LowtideError("mechanism='mixed' takes lam or nothing; leave delta out")
 
 
 def read_merges(settings: TableSettings, encoder: TableEncoder) -> Merges:
     """What the settings say of merging, by the names of the table's columns."""
-    names, given = encoder.names, settings.bands
+    names = encoder.names
+    given = settings.bands
     bands = given if isinstance(given, Mapping) else read_bands(given)
     for cuts in bands.values():
         check_cuts(cuts)
     files = settings.hierarchy
-    trees = {name: read_hierarchy(path) for name, path in files.items()} if isinstance(files, Mapping) else None
+    trees = (
+        {name: read_hierarchy(path) for name, path in files.items()}
+        if isinstance(files, Mapping)
+        else None
+    )
     hierarchies = read_hierarchies(files) if trees is None else trees  # type: ignore[arg-type]
     both = sorted(set(bands) & set(hierarchies))
     if both:

@@ -1,10 +1,11 @@
 """What the next feature tells beyond what a row has released: `i(s; x_j | y^{j−1})`, cross-fitted.
 
-Four kinds of models answer: counts of the feature alone, sums over columns (a logistic regression on cells), boosted
-trees, and counts of the feature together with all that was released, where few such combinations occur. Each is fitted
-on all folds of the rows but one and asked about that one; how much each counts is decided on these held-out answers,
-and a model that has nothing to say gets a weight of 0. Overconfidence would be paid twice: a density that claims too
-much removes too much, and plants the opposite signal.
+Four kinds of models answer: counts of the feature alone, sums over columns (a logistic regression
+on cells), boosted trees, and counts of the feature together with all that was released, where few
+such combinations occur. Each is fitted on all folds of the rows but one and asked about that one;
+how much each counts is decided on these held-out answers, and a model that has nothing to say gets
+a weight of 0. Overconfidence would be paid twice: a density that claims too much removes too much,
+and plants the opposite signal.
 """
 
 from __future__ import annotations
@@ -17,11 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_softmax
 
-from lowtide.extras import optimize
+from lowtide.estimate.learners.trees import Forest, Growth, grow
 from lowtide.tables.cell_sums import CellDesign, Sums
 from lowtide.tables.codes import CodedColumn, points_of
 from lowtide.tables.counting import Counts, find
-from lowtide.tables.forest import Forest, grow
 from lowtide.types import Floats, Ints
 
 _LEAST = 1e-5  # no model is surer than that
@@ -60,12 +60,16 @@ class Question:
         own: Sequence[int],
         rows: Any = slice(None),
     ) -> Question:
-        """What is asked about `own` columns of rows (n, all columns) that have released `past` ones.
+        """What is asked about `own` columns of rows (n, all columns) that have released `past`
+        ones.
 
         `rows` are some of them, as an index (k, 1).
         """
-        ranged, mine = [j for j in past if coded[j].has_ranges], list(own)
-        return cls(codes[rows, list(past)], classes[rows, ranged], codes[rows, mine], classes[rows, mine])
+        ranged = [j for j in past if coded[j].has_ranges]
+        mine = list(own)
+        return cls(
+            codes[rows, list(past)], classes[rows, ranged], codes[rows, mine], classes[rows, mine]
+        )
 
     def take(self, rows: Any) -> Question:
         """Some of the rows."""
@@ -80,9 +84,12 @@ class Question:
         return Question(self.past[:, seen], self.before[:, before], self.codes, self.classes)
 
     def instead(self, codes: Floats, classes: Ints) -> Question:
-        """The same pasts with other candidates: codes and classes (n, candidates, columns), row by row."""
+        """The same pasts with other candidates: codes and classes (n, candidates, columns), row by
+        row.
+        """
         k, columns = codes.shape[1:]
-        past, before = np.repeat(self.past, k, axis=0), np.repeat(self.before, k, axis=0)
+        past = np.repeat(self.past, k, axis=0)
+        before = np.repeat(self.before, k, axis=0)
         return Question(past, before, codes.reshape(-1, columns), classes.reshape(-1, columns))
 
     def rows(self) -> Floats:
@@ -95,10 +102,12 @@ class FoldModel:
     """The models that were fitted on all folds but one.
 
     Attributes:
-        alone: (points + 1, |S|) densities of the feature alone; the last is that of an unknown point.
+        alone: (points + 1, |S|) densities of the feature alone; the last is that of an unknown
+            point.
         sums: `None` where it was not fitted.
         forest: `None` where it has no weight.
-        combined: (combinations + 1, |S|) densities of the feature with the past; `None` where it has no weight.
+        combined: (combinations + 1, |S|) densities of the feature with the past; `None` where it
+            has no weight.
         seen: which of the past columns sums and forest look at; `None` for all.
     """
 
@@ -162,9 +171,13 @@ class StepDensity:
         view = asked.seeing(model.seen, self.past)
         return [
             lambda: model.alone[find(self.points, points_of(self.own, asked.codes, asked.classes))],
-            lambda: _density(_kept(model.sums).scores(cells_of((*past, *self.own), view)), self.log_prior),
+            lambda: _density(
+                _kept(model.sums).scores(cells_of((*past, *self.own), view)), self.log_prior
+            ),
             lambda: _density(_kept(model.forest).log_probabilities(view.rows()), self.log_prior),
-            lambda: _kept(model.combined)[find(self.combinations, _combinations((*self.past, *self.own), asked))],
+            lambda: _kept(model.combined)[
+                find(self.combinations, _combinations((*self.past, *self.own), asked))
+            ],
         ]
 
     def arrays(self) -> dict[str, NDArray[Any]]:
@@ -182,21 +195,33 @@ class StepDensity:
                 if getattr(model, name) is not None:
                     found[f"{k}.{name}"] = getattr(model, name)
             if model.sums is not None:
-                found |= {f"{k}.sums.{name}": getattr(model.sums, name) for name in Sums.__dataclass_fields__}
+                found |= {
+                    f"{k}.sums.{name}": getattr(model.sums, name)
+                    for name in Sums.__dataclass_fields__
+                }
             if model.forest is not None:
-                found |= {f"{k}.forest.{name}": array for name, array in model.forest.arrays().items()}
+                found |= {
+                    f"{k}.forest.{name}": array for name, array in model.forest.arrays().items()
+                }
         return found
 
     @classmethod
     def of_arrays(
-        cls, arrays: Mapping[str, NDArray[Any]], past: tuple[CodedColumn, ...], own: tuple[CodedColumn, ...]
+        cls,
+        arrays: Mapping[str, NDArray[Any]],
+        past: tuple[CodedColumn, ...],
+        own: tuple[CodedColumn, ...],
     ) -> StepDensity:
         """Rebuild what `arrays` gave."""
         folds: list[FoldModel] = []
         while f"{len(folds)}.alone" in arrays:
             k = len(folds)
             parts = {
-                name: {n.removeprefix(f"{k}.{name}."): a for n, a in arrays.items() if n.startswith(f"{k}.{name}.")}
+                name: {
+                    n.removeprefix(f"{k}.{name}."): a
+                    for n, a in arrays.items()
+                    if n.startswith(f"{k}.{name}.")
+                }
                 for name in ("sums", "forest")
             }
             folds.append(
@@ -208,8 +233,12 @@ class StepDensity:
                     arrays.get(f"{k}.seen"),
                 )
             )
-        points, log_prior, weights, both = (arrays[n] for n in ("points", "log_prior", "weights", "combinations"))
-        return cls(past, own, points, log_prior, weights, tuple(folds), float(arrays["gain"][0]), both)
+        points, log_prior, weights, both = (
+            arrays[n] for n in ("points", "log_prior", "weights", "combinations")
+        )
+        return cls(
+            past, own, points, log_prior, weights, tuple(folds), float(arrays["gain"][0]), both
+        )
 
 
 def fit_step(
@@ -245,11 +274,13 @@ def fit_step(
     additive = len(secret) <= _ADDITIVE_ROWS and len(past) > 0
     sums: CellDesign | None = None
     number = int(fold.max()) + 1
-    folds, held = [], np.zeros((len(MODELS), len(secret), len(prior)))
+    folds = []
+    held = np.zeros((len(MODELS), len(secret), len(prior)))
     known = np.zeros((0, 0), dtype=np.int64) if both is None else both.known
     unfitted = StepDensity(past, own, alone.known, log_prior, np.ones(len(MODELS)), (), 0.0, known)
     for k in range(number):
-        rest, mine = fold != k, np.flatnonzero(fold == k)
+        rest = fold != k
+        mine = np.flatnonzero(fold == k)
         some = None if seen is None else seen[k]
         view = asked.seeing(some, past)
         if additive and (sums is None or some is not None):
@@ -257,7 +288,7 @@ def fit_step(
         model = FoldModel(
             alone.fit(rest),
             None if sums is None else sums.fit(rest),
-            Forest.of(_trees(view.rows()[rest], secret[rest], seed)),
+            _trees(view.rows()[rest], secret[rest], seed),
             None if both is None else both.fit(rest),
             some,
         )
@@ -274,11 +305,10 @@ def fit_step(
     return density, np.asarray(mixed)
 
 
-def _trees(rows: Floats, secret: Ints, seed: int) -> Any:
-    few = len(rows) < _FEW_ROWS
-    return grow(
-        rows, secret, rounds=60 if few else 100, leaves=8 if few else 31, rate=0.08 if few else 0.1, seed=seed % 2**31
-    )
+def _trees(rows: Floats, secret: Ints, seed: int) -> Forest:
+    few = Growth(rounds=60, leaves=8, rate=0.08, seed=seed % 2**31)
+    many = Growth(rounds=100, leaves=31, rate=0.1, seed=seed % 2**31)
+    return grow(rows, secret, few if len(rows) < _FEW_ROWS else many)
 
 
 def _without_unused(model: FoldModel, weights: Floats) -> FoldModel:
@@ -293,20 +323,31 @@ def _without_unused(model: FoldModel, weights: Floats) -> FoldModel:
 
 
 def _stack(held: Floats, secret: Ints, log_prior: Floats) -> tuple[Floats, float]:
-    """Weights (models,) ≥ 0 that gain most on held-out answers (models, n, |S|), and what they gain in nats a row."""
-    own, n = np.arange(len(secret)), len(secret)
+    """Weights (models,) ≥ 0 that gain most on held-out answers (models, n, |S|), and what they gain
+    in nats a row.
+    """
+    from scipy import optimize
+
+    own = np.arange(len(secret))
+    n = len(secret)
     speaks = np.asarray(held.any(axis=(1, 2)))  # a model that was not fitted says nothing
 
     def loss(weights: Floats) -> tuple[float, Floats]:
         scores = np.tensordot(weights, held, 1) + log_prior
         log_q = log_softmax(scores, axis=1)
         slope = held[:, own, secret] - (np.exp(log_q) * held).sum(axis=2)
-        return float(-log_q[own, secret].mean() + _RIDGE * weights.sum() / n), -slope.mean(axis=1) + _RIDGE / n
+        return float(-log_q[own, secret].mean() + _RIDGE * weights.sum() / n), -slope.mean(
+            axis=1
+        ) + _RIDGE / n
 
     limits = [(0.0, _HEAVIEST if one else 0.0) for one in speaks]
-    found = optimize.minimize(loss, np.where(speaks, 0.3, 0.0), jac=True, bounds=limits, method="L-BFGS-B")
+    found = optimize.minimize(
+        loss, np.where(speaks, 0.3, 0.0), jac=True, bounds=limits, method="L-BFGS-B"
+    )
     weights = np.where(found.x > 1e-3, found.x, 0.0)
-    return weights, float(-log_prior[secret].mean() - (loss(weights)[0] - _RIDGE * weights.sum() / n))
+    return weights, float(
+        -log_prior[secret].mean() - (loss(weights)[0] - _RIDGE * weights.sum() / n)
+    )
 
 
 def cells_of(coded: tuple[CodedColumn, ...], asked: Question) -> Ints:
@@ -324,13 +365,19 @@ def _some(past: tuple[CodedColumn, ...], seen: Ints | None) -> tuple[CodedColumn
 
 
 def _combinations(coded: tuple[CodedColumn, ...], asked: Question) -> Ints:
-    """(n, …) the points of rows in all columns, past ones first; how often past numbers occur does not count."""
+    """(n, …) the points of rows in all columns, past ones first; how often past numbers occur does
+    not count.
+    """
     classes = np.column_stack([np.zeros(asked.past.shape, dtype=np.intp), asked.classes])
     return points_of(coded, np.column_stack([asked.past, asked.codes]), classes)
 
 
-def _count_combinations(coded: tuple[CodedColumn, ...], asked: Question, secret: Ints) -> Counts | None:
-    """Counts of the feature with all that was released; `None` where nothing was, or where they seldom recur."""
+def _count_combinations(
+    coded: tuple[CodedColumn, ...], asked: Question, secret: Ints
+) -> Counts | None:
+    """Counts of the feature with all that was released; `None` where nothing was, or where they
+    seldom recur.
+    """
     if not asked.past.shape[1]:
         return None
     both = Counts.of(_combinations(coded, asked), secret)

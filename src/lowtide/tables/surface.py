@@ -1,6 +1,8 @@
-"""The surface of a table: how often values and rows occur, digits, times of day, spelling; see `attack.surface`.
+"""The surface of a table: how often values and rows occur, digits, times of day, spelling; see
+`attack.surface`.
 
-Frequencies are those of the file that is attacked: the table is read as a whole, before rows are chosen from it.
+Frequencies are those of the file that is attacked: the table is read as a whole, before rows are
+chosen from it.
 """
 
 from __future__ import annotations
@@ -40,7 +42,9 @@ _SAYS_MISSING = ("none", "nan", "null", "na", "n/a", "nat", "<na>", "nil", "?")
 
 
 class _Column(NamedTuple):
-    """One column, read: which of its different values each cell has, its plain readings, and its channels by name."""
+    """One column, read: which of its different values each cell has, its plain readings, and its
+    channels by name.
+    """
 
     codes: Ints
     plain: tuple[Ints, ...]
@@ -54,7 +58,8 @@ class SurfaceReader:
     """Which channels a table has, so that another one of the same columns is read alike.
 
     Attributes:
-        columns: name and kind of each column that is looked at; those of an array are named x1, x2, ….
+        columns: name and kind of each column that is looked at; those of an array are named x1, x2,
+            ….
         spelled: the columns of text whose spelling is looked at.
     """
 
@@ -76,7 +81,9 @@ class SurfaceReader:
         return cls(kept, tuple(spelled))
 
     def read(self, x: Any) -> Surface:
-        """The surface of a table; a column that is not there, or holds something else, has empty channels."""
+        """The surface of a table; a column that is not there, or holds something else, has empty
+        channels.
+        """
         n = int(x.shape[0]) if hasattr(x, "shape") else len(x)
         if sparse.issparse(x):
             rows = _sparse_codes(x)
@@ -88,18 +95,31 @@ class SurfaceReader:
         plain: list[Ints] = []
         dates: list[tuple[str, tuple[int, ...], Floats]] = []
         spelling: dict[str, Any] = {}
+        spelled: dict[str, str] = {}
         for name, kind in self.columns:
             fits = name in own and own[name][0] == kind
             found = read[name] if fits else _READ[kind](_absent(kind, n))
             behind = tuple(range(len(plain), len(plain) + len(found.plain)))
             plain += found.plain
-            listed += [(f"the {about} of {name!r}", told, behind, (name,)) for about, told in found.channels.items()]
+            listed += [
+                (f"the {about} of {name!r}", told, behind, (name,))
+                for about, told in found.channels.items()
+            ]
             if found.days is not None:
                 dates.append((name, behind, found.days))
             if name in self.spelled and found.texts is not None:
-                spelling[f"the spelling of {name!r}"] = _spelling(*found.texts)
+                about = f"the spelling of {name!r}"
+                spelling[about] = _spelling(*found.texts)
+                spelled[about] = name
         for (name, first, days), (other, second, later) in combinations(dates[:_MOST_DATES], 2):
-            listed.append((f"the time between {name!r} and {other!r}", later - days, first + second, (name, other)))
+            listed.append(
+                (
+                    f"the time between {name!r} and {other!r}",
+                    later - days,
+                    first + second,
+                    (name, other),
+                )
+            )
         rows = _row_codes([column.codes for column in read.values()], n)
         plain.append(frequent_parts(rows))
         listed.append((_WHOLE, _often(rows), tuple(range(len(plain))), ()))
@@ -111,6 +131,7 @@ class SurfaceReader:
             behinds,
             columns,
             spelling,
+            spelled,
             rows,
         )
 
@@ -145,11 +166,17 @@ class ShownReader:
 
 def read_columns(x: Any, chosen: Bools | None = None) -> Surface:
     """The surface of some columns of a table, by a mask over all of them; of all by default."""
-    if chosen is not None and not chosen.any():  # a frame without columns does not know how many rows it has
+    if (
+        chosen is not None and not chosen.any()
+    ):  # a frame without columns does not know how many rows it has
         return Surface.empty(len(x))
     if chosen is not None and not chosen.all():
         places = np.flatnonzero(chosen).tolist()
-        x = nw.from_native(x, eager_only=True)[:, places].to_native() if is_frame(x) else np.asarray(x)[:, places]
+        x = (
+            nw.from_native(x, eager_only=True)[:, places].to_native()
+            if is_frame(x)
+            else np.asarray(x)[:, places]
+        )
     return SurfaceReader.learn(x).read(x)
 
 
@@ -175,7 +202,9 @@ def _absent(kind: Kind, n: int) -> Any:
     """A column of nothing."""
     if kind == "number":
         return np.full(n, np.nan)
-    return nw.new_series("", [None] * n, nw.Datetime("us") if kind == "date" else nw.String(), backend="pyarrow")
+    return nw.new_series(
+        "", [None] * n, nw.Datetime("us") if kind == "date" else nw.String(), backend="pyarrow"
+    )
 
 
 def _is_telling(column: _Column) -> bool:
@@ -190,7 +219,9 @@ def _often(codes: Ints) -> Floats:
 
 
 def _row_codes(columns: Sequence[Ints], n: int) -> Ints:
-    """Equal numbers for equal rows, (n,), from the codes of their columns; unequal ones but for a chance of 2⁻⁶⁴."""
+    """Equal numbers for equal rows, (n,), from the codes of their columns; unequal ones but for a
+    chance of 2⁻⁶⁴.
+    """
     mixed = np.zeros(n, dtype=np.uint64)
     with np.errstate(over="ignore"):
         for codes in columns:
@@ -205,15 +236,20 @@ def _sparse_codes(x: Any) -> Ints:
     rows.sum_duplicates()
     rows.eliminate_zeros()
     known: dict[bytes, int] = {}
-    cells = ((rows.indices[a:b].tobytes(), rows.data[a:b].tobytes()) for a, b in pairwise(rows.indptr))
-    return np.fromiter((known.setdefault(b"|".join(row), len(known)) for row in cells), np.intp, rows.shape[0])
+    cells = (
+        (rows.indices[a:b].tobytes(), rows.data[a:b].tobytes()) for a, b in pairwise(rows.indptr)
+    )
+    return np.fromiter(
+        (known.setdefault(b"|".join(row), len(known)) for row in cells), np.intp, rows.shape[0]
+    )
 
 
 def _number(column: Any) -> _Column:
     """Digits as they are written, exact for whole numbers of 64 bits."""
     values, whole = _as_numbers(column)
     gone = np.isnan(values)
-    # By their bits, so that −0 is not 0; a number that is missing is one value, whatever stands for it.
+    # By their bits, so that −0 is not 0; a number that is missing is one value, whatever stands for
+    # it.
     exact = np.where(gone, np.nan, values).view(np.int64) if whole is None else whole
     codes = np.unique(exact, return_inverse=True)[1]
     if whole is None:
@@ -244,7 +280,9 @@ def _plain(values: Floats) -> tuple[Ints, Ints]:
 
 
 def _as_numbers(column: Any) -> tuple[Floats, NDArray[Any] | None]:
-    """A column in double precision, NaN where a value is missing; and, of whole numbers, as such with 0 there."""
+    """A column in double precision, NaN where a value is missing; and, of whole numbers, as such
+    with 0 there.
+    """
     if isinstance(column, np.ndarray):
         values = column.astype(np.float64)
         return values, column if column.dtype.kind in "iu" else None
@@ -256,7 +294,9 @@ def _as_numbers(column: Any) -> tuple[Floats, NDArray[Any] | None]:
 
 
 def _decimals(values: Floats, kind: type[np.floating[Any]]) -> Floats:
-    """How many decimals a number is written with, (n,): as few as give the same number in its precision."""
+    """How many decimals a number is written with, (n,): as few as give the same number in its
+    precision.
+    """
     found = np.full(len(values), float(_MOST_DECIMALS + 1))
     exact = values.astype(kind)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -266,7 +306,9 @@ def _decimals(values: Floats, kind: type[np.floating[Any]]) -> Floats:
 
 
 def _gaps(column: Any, gone: Bools) -> Floats:
-    """0 where there is a number, 1 where there is none, 2 where it is NaN; libraries without null have only NaN."""
+    """0 where there is a number, 1 where there is none, 2 where it is NaN; libraries without null
+    have only NaN.
+    """
     if isinstance(column, np.ndarray):
         return np.where(gone, 2.0, 0.0)
     return np.where(gone, np.where(column.is_null().to_numpy(), 1.0, 2.0), 0.0)
@@ -297,7 +339,9 @@ def _text(column: Any) -> _Column:
     if set(map(type, values)) <= {str, NoneType}:  # else 1, 1.0 and True would be one key
         keys = values
     else:
-        keys = [value if type(value) is str else (type(value).__name__, str(value)) for value in values]
+        keys = [
+            value if type(value) is str else (type(value).__name__, str(value)) for value in values
+        ]
     numbers = {key: number for number, key in enumerate(dict.fromkeys(keys))}
     codes = np.fromiter(map(numbers.__getitem__, keys), np.intp, len(keys))
     missing = np.zeros(len(numbers), dtype=bool)
@@ -305,7 +349,9 @@ def _text(column: Any) -> _Column:
     texts = [key[1] if isinstance(key, tuple) else str(key) for key in numbers]
     facts = np.array([_facts(text) for text in texts] or [[0.0] * len(_FACTS)])
     facts[: len(missing)][missing] = np.nan
-    spelled = np.array([_missing_as(text, gone) for text, gone in zip(texts, missing, strict=True)] or [0.0])
+    spelled = np.array(
+        [_missing_as(text, gone) for text, gone in zip(texts, missing, strict=True)] or [0.0]
+    )
     channels = {
         "frequency": _often(codes),
         "spelling of missing values": spelled[codes] if len(codes) else np.zeros(0),
@@ -320,7 +366,15 @@ def _text(column: Any) -> _Column:
     return _Column(codes, (plain,), channels, (shown, codes))
 
 
-_FACTS = ("length", "capitals", "first letter's case", "outer blanks", "unusual blanks", "last digit", "parity")
+_FACTS = (
+    "length",
+    "capitals",
+    "first letter's case",
+    "outer blanks",
+    "unusual blanks",
+    "last digit",
+    "parity",
+)
 
 
 def _facts(text: str) -> list[float]:
@@ -344,13 +398,19 @@ def _missing_as(text: str, gone: bool) -> float:
 
 
 def _spelling(texts: list[str], codes: Ints) -> Any:
-    """Which runs of up to four characters, and which words, the texts of a column have, (n, hashed)."""
-    vectorizer = HashingVectorizer(analyzer=_runs, n_features=_HASHED, alternate_sign=False, norm=None, binary=True)
+    """Which runs of up to four characters, and which words, the texts of a column have, (n,
+    hashed).
+    """
+    vectorizer = HashingVectorizer(
+        analyzer=_runs, n_features=_HASHED, alternate_sign=False, norm=None, binary=True
+    )
     return vectorizer.transform(texts)[codes]
 
 
 def _runs(text: str) -> Iterator[str]:
-    """Words, between marks that a name has (such as the parts of an address), and runs that know both ends."""
+    """Words, between marks that a name has (such as the parts of an address), and runs that know
+    both ends.
+    """
     whole = f"\x02{text}\x03"
     for size in (2, 3, 4):
         yield from (whole[at : at + size] for at in range(len(whole) - size + 1))

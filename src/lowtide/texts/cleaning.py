@@ -4,9 +4,9 @@ How texts are cut into pieces: one regular expression, read once from left to ri
 
 Quantifiers over characters are possessive or bounded, so that no text takes more than linear time.
 
-What a piece is depends on the script. Where words stand between spaces a word is a piece. Every Chinese ideograph and
-every hiragana is a piece of its own; katakana and Hangul stay together. Thai, Lao, Khmer and Burmese are not cut: what
-stands between two spaces is one piece.
+What a piece is depends on the script. Where words stand between spaces a word is a piece. Every
+Chinese ideograph and every hiragana is a piece of its own; katakana and Hangul stay together. Thai,
+Lao, Khmer and Burmese are not cut: what stands between two spaces is one piece.
 """
 
 from __future__ import annotations
@@ -19,32 +19,34 @@ from functools import cache, lru_cache
 from typing import Any, Literal
 
 from lowtide.checks import LowtideError, LowtideTypeError, count, one_of
-from lowtide.extras import optional
-
-sklearn_text = optional("sklearn.feature_extraction.text")
 
 Kind = Literal["emoji", "entity", "url", "hashtag", "handle", "acronym", "ideograph", "word"]
 Joining = Literal["keep", "split", "drop"]
-"""Signs within words: part of the term, between two terms, or left out of the one term that they join."""
+"""Signs within words: part of the term, between two terms, or left out of the one term that they
+join.
+"""
 
 APOSTROPHES = "'’＇"
 HYPHENS = "-‐‑"
-JOINERS = "\u00ad\u061c\u200c\u200d\u200e\u200f\u2060"  # invisible; within a word, they do not end it
+JOINERS = (  # invisible; within a word, they do not end it
+    "\u00ad\u061c\u200c\u200d\u200e\u200f\u2060"
+)
 _POINTS = "׳״"  # Hebrew's own marks of abbreviation belong to the word
 
 _IDEOGRAPHS = "々〆〇\u3041-\u309f\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af"
 _LETTER = rf"[^\W_{_IDEOGRAPHS}]"  # or digit
 _ALPHA = rf"[^\W\d_{_IDEOGRAPHS}]"
 
-# Blocks of pictographs without the quotation marks and brackets among them, and signs shown as emoji by themselves.
+# Blocks of pictographs without the quotation marks and brackets among them, and signs shown as
+# emoji by themselves.
 _IMAGES = (
     "\U0001f000-\U0001faff\u2600-\u275a\u2763-\u2767\u2776-\u27bf"
     "\u231a\u231b\u23e9-\u23fa\u2b1b\u2b1c\u2b50\u2b55"
 )  # fmt: skip
-_SYMBOLS = (
+_SYMBOLS = (  # emoji where a variation selector asks for it
     "\u00a9\u00ae\u203c\u2049\u2122\u2139\u2190-\u21ff\u2300-\u23ff\u24c2\u25a0-\u25ff\u2900-\u297f\u2b00-\u2bff"
     "\u3030\u303d\u3297\u3299"
-)  # emoji where a variation selector asks for it
+)
 _FLAGS = "\U0001f1e6-\U0001f1ff"
 _MODIFIERS = "[\ufe0e\ufe0f\u20e3\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f]*+"
 _EMOJI = (
@@ -56,9 +58,14 @@ _EMOJI = (
     ),
 )
 _ENTITY = r"&(?:\#[0-9]{1,7}|\#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,30});"
-# Up to the first sign that is not ASCII, as Chinese and Japanese go on without a space; no full stop at the end.
-_URL = tuple(rf"{first}[!#-;=?-~]*[A-Za-z0-9/=&%#_~$+-]" for first in (r"[Hh][Tt][Tt][Pp][Ss]?://", r"[Ww][Ww][Ww]\."))
-# Most words of most texts, found first for speed: they are nothing but words whatever else a piece may be.
+# Up to the first sign that is not ASCII, as Chinese and Japanese go on without a space; no full
+# stop at the end.
+_URL = tuple(
+    rf"{first}[!#-;=?-~]*[A-Za-z0-9/=&%#_~$+-]"
+    for first in (r"[Hh][Tt][Tt][Pp][Ss]?://", r"[Ww][Ww][Ww]\.")
+)
+# Most words of most texts, found first for speed: they are nothing but words whatever else a piece
+# may be.
 _PLAIN = r"[A-Za-z]++(?=[\s,;!?])"
 
 
@@ -72,10 +79,20 @@ def pattern(apostrophes: Joining, hyphens: Joining, *, named: bool = False) -> r
         named: with a group for each `Kind`, of which the last one matched tells what a piece is.
     """
     marks = f"[{_marks()}]"
-    inner = [rf"{_LETTER}++", rf"{marks}++", rf"[{JOINERS}]++(?={_LETTER})", r"[.,](?<=\d[.,])(?=\d)"]
-    signs = _POINTS + (APOSTROPHES if apostrophes != "split" else "") + (HYPHENS if hyphens != "split" else "")
+    inner = [
+        rf"{_LETTER}++",
+        rf"{marks}++",
+        rf"[{JOINERS}]++(?={_LETTER})",
+        r"[.,](?<=\d[.,])(?=\d)",
+    ]
+    signs = (
+        _POINTS
+        + (APOSTROPHES if apostrophes != "split" else "")
+        + (HYPHENS if hyphens != "split" else "")
+    )
     inner.append(rf"[{re.escape(signs)}](?={_LETTER})")
-    # Every alternative starts with a character class, which the engine looks at before it tries the rest.
+    # Every alternative starts with a character class, which the engine looks at before it tries the
+    # rest.
     kinds: dict[Kind, tuple[str, ...]] = {
         "emoji": _EMOJI,
         "entity": (_ENTITY,),
@@ -89,12 +106,16 @@ def pattern(apostrophes: Joining, hyphens: Joining, *, named: bool = False) -> r
         "word": (rf"{_LETTER}++(?:(?=\s)|(?:{'|'.join(inner)})*+)",),
     }
     if not named:
-        return re.compile("|".join((_PLAIN, *(body for bodies in kinds.values() for body in bodies))))
+        return re.compile(
+            "|".join((_PLAIN, *(body for bodies in kinds.values() for body in bodies)))
+        )
     return re.compile("|".join(f"(?P<{kind}>{'|'.join(bodies)})" for kind, bodies in kinds.items()))
 
 
 def character_classes() -> dict[str, str]:
-    """The insides of the character classes by which texts are cut, for those who cut them elsewhere."""
+    """The insides of the character classes by which texts are cut, for those who cut them
+    elsewhere.
+    """
     return {
         "ideographs": _IDEOGRAPHS,
         "images": _IMAGES,
@@ -122,7 +143,9 @@ _MARKED = (
 
 @cache
 def _marks() -> str:
-    """The combining marks of all scripts, as ranges of a character class; Python's word characters lack them."""
+    """The combining marks of all scripts, as ranges of a character class; Python's word characters
+    lack them.
+    """
     ranges: list[list[int]] = []
     points = [point for first, beyond in _MARKED for point in range(first, beyond)]
     for point, category in zip(points, map(unicodedata.category, map(chr, points)), strict=True):
@@ -152,7 +175,8 @@ class TermOptions:
         urls: keep web addresses, as the name of their site; otherwise they are left out.
         emoji: keep emoji, a whole sequence as one term; otherwise they are left out.
         numbers: keep pieces without a letter, such as "1,000"; otherwise they are left out.
-        ngrams: the most words of a term, 1 to 3. Words that were left out do not part their neighbours.
+        ngrams: the most words of a term, 1 to 3. Words that were left out do not part their
+            neighbours.
         min_count: how often a term must occur in the training texts.
         most: how many terms a vocabulary has at most: the most frequent ones.
         stop: words to leave out: none, `"english"` (the list of scikit-learn) or your own list.
@@ -187,7 +211,10 @@ class TermOptions:
 
     def to_config(self) -> dict[str, Any]:
         """The options as JSON can hold them."""
-        return {**asdict(self), "stop": list(self.stop) if isinstance(self.stop, tuple) else self.stop}
+        return {
+            **asdict(self),
+            "stop": list(self.stop) if isinstance(self.stop, tuple) else self.stop,
+        }
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> TermOptions:
@@ -195,7 +222,8 @@ class TermOptions:
         unknown = sorted(set(config) - {field.name for field in fields(cls)})
         if unknown:
             raise LowtideError(
-                f"unknown options of terms: {', '.join(map(repr, unknown))}; was it saved by a newer version?"
+                f"unknown options of terms: {', '.join(map(repr, unknown))}; was it saved by a"
+                " newer version?"
             )
         return cls(**config)
 
@@ -213,7 +241,9 @@ def _stop_list(stop: Any) -> Literal["english"] | tuple[str, ...] | None:
 
 
 class Cleaner:
-    """Terms of one word, found and written as `options` say; use `cleaner(options)`, which remembers pieces."""
+    """Terms of one word, found and written as `options` say; use `cleaner(options)`, which
+    remembers pieces.
+    """
 
     def __init__(self, options: TermOptions) -> None:
         self.options = options
@@ -221,8 +251,14 @@ class Cleaner:
         self._kinds = pattern(options.apostrophes, options.hyphens, named=True)
         self._signs = _written(options)
         self.stop: frozenset[str] = frozenset()
-        stop = sklearn_text.ENGLISH_STOP_WORDS if options.stop == "english" else options.stop or ()
-        self.stop = frozenset(word for piece in stop for word in map(self._clean, self.pieces.findall(piece)) if word)
+        stop: Iterable[str] = options.stop or ()
+        if options.stop == "english":
+            from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS  # slow to import
+
+            stop = ENGLISH_STOP_WORDS
+        self.stop = frozenset(
+            word for piece in stop for word in map(self._clean, self.pieces.findall(piece)) if word
+        )
         self.written = Remembered(self._clean)
 
     def words(self, text: str) -> list[str]:
@@ -234,7 +270,8 @@ class Cleaner:
         found = self._kinds.match(piece)
         if found is None or len(piece) > LONGEST:
             return ""
-        kind, options = found.lastgroup, self.options
+        kind = found.lastgroup
+        options = self.options
         if kind == "emoji":
             # With and without the selector of its coloured form it is the same emoji.
             return piece.replace("\ufe0f", "").replace("\ufe0e", "") if options.emoji else ""
@@ -282,13 +319,18 @@ def checked(text: object, place: int | None = None) -> str:
     if isinstance(text, str):
         return text
     where = "text" if place is None else f"text {place}"
-    raise LowtideTypeError(f"{where} is of type {type(text).__name__}; give texts, and '' where one is missing")
+    raise LowtideTypeError(
+        f"{where} is of type {type(text).__name__}; give texts, and '' where one is missing"
+    )
 
 
 def _written(options: TermOptions) -> dict[int, str | None]:
     """Signs that are written in one way only, or not at all."""
     signs: dict[int, str | None] = {ord(sign): None for sign in JOINERS}
-    for several, one, joining in ((APOSTROPHES, "'", options.apostrophes), (HYPHENS, "-", options.hyphens)):
+    for several, one, joining in (
+        (APOSTROPHES, "'", options.apostrophes),
+        (HYPHENS, "-", options.hyphens),
+    ):
         signs |= {ord(sign): None if joining == "drop" else one for sign in several}
     return {**signs, ord("＃"): "#", ord("＠"): "@"}
 
@@ -302,9 +344,14 @@ def _site(url: str) -> str:
 
 
 def _without_accents(term: str) -> str:
-    # By combining class: accents of Latin, Greek and Cyrillic (200 and more), points of Hebrew and Arabic (10 to 36).
-    # Vowels of Indian and Thai scripts are marks, too, and stay: without them words are other words.
-    plain = (sign for sign in unicodedata.normalize("NFD", term) if not is_accent(unicodedata.combining(sign)))
+    # By combining class: accents of Latin, Greek and Cyrillic (200 and more), points of Hebrew and
+    # Arabic (10 to 36). Vowels of Indian and Thai scripts are marks, too, and stay: without them
+    # words are other words.
+    plain = (
+        sign
+        for sign in unicodedata.normalize("NFD", term)
+        if not is_accent(unicodedata.combining(sign))
+    )
     return unicodedata.normalize("NFC", "".join(plain))
 
 

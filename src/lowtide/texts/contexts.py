@@ -1,7 +1,9 @@
-"""Words in their places: where the words of texts stand, and the law of a word given its two neighbours.
+"""Words in their places: where the words of texts stand, and the law of a word given its two
+neighbours.
 
-The law knows nothing of secrets. It proposes words that many writers use, and never names, handles, numbers, addresses
-or negations: a word that was drawn must not claim something about a person, nor show a rare word of somebody's text.
+The law knows nothing of secrets. It proposes words that many writers use, and never names, handles,
+numbers, addresses or negations: a word that was drawn must not claim something about a person, nor
+show a rare word of somebody's text.
 """
 
 from __future__ import annotations
@@ -21,7 +23,9 @@ from lowtide.texts.writing import is_negation
 from lowtide.types import Bools, Floats, Ints
 
 _SMOOTHING = 20.0  # occurrences' worth of the law without neighbours
-_OFTEN, _WRITERS = 8, 5  # occurrences, and writers, below which a word is not put into anybody's text
+# occurrences, and writers, below which a word is not put into anybody's text
+_OFTEN = 8
+_WRITERS = 5
 _NAME = 0.9  # share of its occurrences within sentences that a name is capitalised in
 _ENDS = frozenset('.!?:;\n"“”«»•|')  # after these a capital is no sign of a name
 
@@ -51,7 +55,8 @@ class PlacedWords:
     @classmethod
     def read(cls, texts: Sequence[str], vocabulary: Vocabulary) -> PlacedWords:
         """Find the words of texts."""
-        clean, index = cleaner(vocabulary.options), vocabulary.columns
+        clean = cleaner(vocabulary.options)
+        index = vocabulary.columns
         found: list[tuple[int, int, int, int, int, bool, bool]] = []
         for row, text in enumerate(texts):
             before = position = 0
@@ -64,7 +69,8 @@ class PlacedWords:
                 capital = written[:1].isupper() and not (len(written) > 1 and written.isupper())
                 opening = position == 0 or not _ENDS.isdisjoint(text[before:start])
                 found.append((index.get(term, -1), row, position, start, end, capital, opening))
-                before, position = end, position + 1
+                before = end
+                position = position + 1
         table = np.array(found, dtype=np.intp).reshape(-1, 7)
         return cls(*table.T[:5], *(column.astype(bool) for column in table.T[5:]))
 
@@ -72,10 +78,13 @@ class PlacedWords:
         return len(self.codes)
 
     def neighbours(self, codes: Ints, terms: int) -> tuple[Ints, Ints]:
-        """The codes before and after each word, (words,) each; `terms` for the edge of a text, one more if unknown."""
+        """The codes before and after each word, (words,) each; `terms` for the edge of a text, one
+        more if unknown.
+        """
         known = np.where(codes < 0, terms + 1, codes)
         joined = self.text[1:] == self.text[:-1]
-        left, right = np.full(len(codes), terms), np.full(len(codes), terms)
+        left = np.full(len(codes), terms)
+        right = np.full(len(codes), terms)
         left[1:] = np.where(joined, known[:-1], terms)
         right[:-1] = np.where(joined, known[1:], terms)
         return left, right
@@ -100,13 +109,17 @@ class WordKinds:
     @classmethod
     def of(cls, words: PlacedWords, vocabulary: Vocabulary, groups: Ints) -> WordKinds:
         """Those of reference texts, whose writers are `groups` (texts,)."""
-        terms, known = len(vocabulary), words.codes >= 0
-        codes, inner = words.codes[known], known & ~words.opening
+        terms = len(vocabulary)
+        known = words.codes >= 0
+        codes = words.codes[known]
+        inner = known & ~words.opening
         often = np.bincount(codes, minlength=terms)
         within = np.bincount(words.codes[inner], minlength=terms)
         capital = np.bincount(words.codes[inner & words.capital], minlength=terms)
         _, writer = np.unique(groups, return_inverse=True)
-        pairs = np.unique(codes.astype(np.int64) * (int(writer.max()) + 1) + writer[words.text[known]])
+        pairs = np.unique(
+            codes.astype(np.int64) * (int(writer.max()) + 1) + writer[words.text[known]]
+        )
         writers = np.bincount(pairs // (int(writer.max()) + 1), minlength=terms)
         kinds = term_kinds(vocabulary)
         names = (kinds == "word") & (within > 0) & (capital > _NAME * within)
@@ -114,17 +127,21 @@ class WordKinds:
         # Of one letter only: "I" is always a capital, and not a name.
         names &= np.array([len(term.split("'")[0]) > 1 for term in vocabulary.terms])
         free = np.isin(kinds, ("word", "hashtag")) & ~negations
-        drawn = free & ~names & (often >= _OFTEN) & (writers >= min(_WRITERS, int(writer.max()) + 1))
+        drawn = (
+            free & ~names & (often >= _OFTEN) & (writers >= min(_WRITERS, int(writer.max()) + 1))
+        )
         return cls(free, names, drawn, kinds == "hashtag")
 
 
 @dataclass(frozen=True, eq=False)
 class ContextLaw:
-    """How often words stand between two neighbours: `q(w) · p(w | left)/q(w) · p(w | right)/q(w)`, smoothed.
+    """How often words stand between two neighbours: `q(w) · p(w | left)/q(w) · p(w | right)/q(w)`,
+    smoothed.
 
     Attributes:
         often: (terms,) how often each word was seen; 0 for those that are never drawn.
-        before: (pairs,) sorted, `left · terms + word` of words seen after `left`, which may be an edge or unknown.
+        before: (pairs,) sorted, `left · terms + word` of words seen after `left`, which may be an
+            edge or unknown.
         before_counts: (pairs,) how often.
         after: (pairs,) and after_counts: the same for neighbours to the right.
     """
@@ -152,7 +169,8 @@ class ContextLaw:
         return not self.often.any()
 
     def draw(self, left: Ints, right: Ints, uniform: Floats) -> tuple[Ints, Floats]:
-        """Words that may stand between neighbours, (n, k), and their shares under the law, (n, k), which add up to 1.
+        """Words that may stand between neighbours, (n, k), and their shares under the law, (n, k),
+        which add up to 1.
 
         Args:
             left: (n,) the neighbours before.
@@ -173,7 +191,12 @@ class ContextLaw:
         keys, running, starts, totals = self._sides[side]
         x = uniform * (totals[context] + _SMOOTHING)
         seen = x < totals[context]
-        at = np.searchsorted(running, running[starts[context]] + np.where(seen, x, 0.0), side="right") - 1
+        at = (
+            np.searchsorted(
+                running, running[starts[context]] + np.where(seen, x, 0.0), side="right"
+            )
+            - 1
+        )
         rest = np.clip((x - totals[context]) / _SMOOTHING, 0.0, 1.0)
         common = np.searchsorted(self._running, rest * self._running[-1], side="right")
         found = keys[np.minimum(at, len(keys) - 1)] % len(self.often)
@@ -185,7 +208,9 @@ class ContextLaw:
         asked = context.astype(np.int64) * len(self.often) + words
         at = np.minimum(np.searchsorted(keys, asked), len(keys) - 1)
         times = np.where(keys[at] == asked, running[at + 1] - running[at], 0.0)
-        return np.asarray((times + _SMOOTHING * self._alone[words]) / (totals[context] + _SMOOTHING))
+        return np.asarray(
+            (times + _SMOOTHING * self._alone[words]) / (totals[context] + _SMOOTHING)
+        )
 
     @cached_property
     def _alone(self) -> Floats:
@@ -201,8 +226,11 @@ class ContextLaw:
 
     @cached_property
     def _sides(self) -> list[tuple[Ints, Floats, Ints, Floats]]:
-        """For each side: keys, running counts (pairs + 1,), where each neighbour starts, and its total (terms + 2,)."""
-        sides, terms = [], len(self.often)
+        """For each side: keys, running counts (pairs + 1,), where each neighbour starts, and its
+        total (terms + 2,).
+        """
+        sides = []
+        terms = len(self.often)
         for keys, counts in ((self.before, self.before_counts), (self.after, self.after_counts)):
             running = np.concatenate([[0.0], np.cumsum(counts)])
             starts = np.searchsorted(keys, np.arange(terms + 3, dtype=np.int64) * terms)
@@ -211,12 +239,17 @@ class ContextLaw:
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Its numbers, by name."""
-        return {name: getattr(self, name) for name in ("often", "before", "before_counts", "after", "after_counts")}
+        return {
+            name: getattr(self, name)
+            for name in ("often", "before", "before_counts", "after", "after_counts")
+        }
 
     @classmethod
     def of_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> ContextLaw:
         """Rebuild it."""
-        return cls(arrays["often"].astype(np.float64), *(arrays[name].astype(np.int64) for name in _PAIRS))
+        return cls(
+            arrays["often"].astype(np.float64), *(arrays[name].astype(np.int64) for name in _PAIRS)
+        )
 
 
 _PAIRS = ("before", "before_counts", "after", "after_counts")

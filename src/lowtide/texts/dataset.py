@@ -1,7 +1,7 @@
 """Texts as the verbs open, release and match them."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import PurePosixPath
 from typing import Any
@@ -20,9 +20,10 @@ from lowtide.labels import check_secret_values, copy_note, near_copies, refuse_c
 from lowtide.places import Place, as_place, is_place
 from lowtide.protocols import Dataset, Locks, Matched, PlanView
 from lowtide.remote import RemotePath
+from lowtide.splits import MOST_ROWS
 from lowtide.table_files.formats import as_arrow, find_column, is_frame, is_moment
 from lowtide.table_files.reading import batches
-from lowtide.table_files.sampling import RowSample, note_sample, sample_rows
+from lowtide.table_files.sampling import RowSample, note_sample, sample_places, sample_rows
 from lowtide.table_files.shuffling import read_places
 from lowtide.texts.attackers import TextsWithColumns
 from lowtide.texts.cleaning import cleaner
@@ -80,10 +81,14 @@ def _stop_words(stop: str | None) -> Any:
 
 
 def are_text_files(source: Any) -> bool:
-    """Whether a path is a folder of `.txt` files: at least half of its files are; folders of images have a few."""
+    """Whether a path is a folder of `.txt` files: at least half of its files are; folders of images
+    have a few.
+    """
     if not is_place(source) or not as_place(source).is_dir():
         return False
-    suffixes = [suffix.lower() for suffix in islice(_suffixes(as_place(source)), _LOOKED_AT) if suffix]
+    suffixes = [
+        suffix.lower() for suffix in islice(_suffixes(as_place(source)), _LOOKED_AT) if suffix
+    ]
     return 0 < len(suffixes) <= 2 * suffixes.count(".txt")
 
 
@@ -94,24 +99,35 @@ def _suffixes(folder: Place) -> Iterator[str]:
     return (entry.suffix for entry in folder.rglob("*"))
 
 
-def open_texts(source: Any, secret: Any, options: TextOptions, *, most: int | None = None) -> Dataset:
+def open_sample(source: Any, secret: Any, options: TextOptions) -> Dataset:
+    """As `open_texts`; of many texts a uniform sample, see `lowtide.table_files.sampling`."""
+    return open_texts(source, secret, options, most=options.most_rows or MOST_ROWS)
+
+
+def open_texts(
+    source: Any, secret: Any, options: TextOptions, *, most: int | None = None
+) -> Dataset:
     """Read texts from a file, a folder, a frame or a list, and find the secret.
 
     Args:
         source: where they are.
         secret: the name of its column, or the values for a list.
         options: of the kind.
-        most: of table files and frames at most so many, whole authors chosen at random; `None` for all.
+        most: at most so many, whole authors chosen at random, but of folders all; `None` for all.
     """
     if not is_place(source) and options.text is None:
-        return _open_list(source, secret, options.group)
+        return _sample_of_list(_open_list(source, secret, options.group), most, options)
     sample = _sample(source, options, most)
     read = source if sample is None else sample.table
-    found = read_texts(read, text=options.text, secret=secret, group=options.group, encoding=options.encoding)
+    found = read_texts(
+        read, text=options.text, secret=secret, group=options.group, encoding=options.encoding
+    )
     name = found.names[1]
     if found.secret is None or name is None:
         raise LowtideError(f"{source} does not say what the secret of a text is; name its column")
-    known = np.asarray(pc.invert(pc.is_null(found.secret, nan_is_null=True)).to_numpy(zero_copy_only=False), bool)
+    known = np.asarray(
+        pc.invert(pc.is_null(found.secret, nan_is_null=True)).to_numpy(zero_copy_only=False), bool
+    )
     if known.any() and not known.all():
         note(f"{int((~known).sum())} texts without a value of the secret are left out")
     found = found.take(known)
@@ -120,13 +136,20 @@ def open_texts(source: Any, secret: Any, options: TextOptions, *, most: int | No
     _note_texts(found)
     title = as_place(source).name if is_place(source) else "texts"
     # An author's name goes with their secret by nature, and is not a copy of it.
-    others = found.others.select([column for column in found.others.column_names if column != found.names[2]])
+    others = found.others.select(
+        [column for column in found.others.column_names if column != found.names[2]]
+    )
     copies = near_copies(others, np.unique(labels.astype(str), return_inverse=True)[1])
     for column in copies:
         note(copy_note(column, name))
-    groups, unjudged = found.split_groups(), tuple(found.others.column_names)
+    groups = found.split_groups()
+    unjudged = tuple(found.others.column_names)
     rows = sample.rows if sample is not None and sample.is_part else None
-    beside: dict[str, Any] = {"rows": rows, "source": TextSource(found, copies), "unjudged": unjudged}
+    beside: dict[str, Any] = {
+        "rows": rows,
+        "source": TextSource(found, copies),
+        "unjudged": unjudged,
+    }
     return Dataset("texts", title, list(found.texts), name, labels, known, groups, **beside)
 
 
@@ -139,17 +162,46 @@ def _sample(source: Any, options: TextOptions, most: int | None) -> RowSample | 
     else:
         sample = sample_rows(batches(source, encoding=options.encoding), most, group=options.group)
     name = as_place(source).name if is_place(source) else "the data frame"
-    note_sample(sample, name, "texts", options.most_rows)
+    note_sample(len(sample.table), sample.rows, name, "texts", options.most_rows)
     return sample
 
 
 def _open_list(texts: Any, secret: Any, authors: Any) -> Dataset:
     if isinstance(secret, str):
-        raise LowtideError(f"a list of texts has no column {secret!r}; give the values of the secret, one per text")
-    listed, labels = as_texts(texts), np.asarray(secret)
+        raise LowtideError(
+            f"a list of texts has no column {secret!r}; give the values of the secret, one per text"
+        )
+    listed = as_texts(texts)
+    labels = np.asarray(secret)
     check_rows("the secret", labels.shape, len(listed), "texts", flat=True)
     groups = split_groups(listed, authors)
-    return Dataset("texts", "texts", listed, "secret", labels, np.ones(len(labels), bool), groups, source=TextSource())
+    return Dataset(
+        "texts",
+        "texts",
+        listed,
+        "secret",
+        labels,
+        np.ones(len(labels), bool),
+        groups,
+        source=TextSource(),
+    )
+
+
+def _sample_of_list(data: Dataset, most: int | None, options: TextOptions) -> Dataset:
+    rows = len(data.labels)
+    if most is not None:
+        note_sample(min(rows, most), rows, "list", "texts", options.most_rows)
+    if most is None or rows <= most:
+        return data
+    places = sample_places(rows, most, data.groups)
+    return replace(
+        data,
+        samples=[data.samples[place] for place in places],
+        labels=data.labels[places],
+        known=data.known[places],
+        groups=None if data.groups is None else data.groups[places],
+        rows=rows,
+    )
 
 
 def _secret_values(found: TextSet) -> Any:
@@ -168,17 +220,26 @@ def _note_texts(found: TextSet) -> None:
         note(f"{counts.one_word:,} texts have one word only")
     copies = duplicates(found.texts, found.groups)
     if copies.exact or copies.near:
-        across = f", and {copies.across:,} texts have a copy by another author" if copies.across else ""
+        across = (
+            f", and {copies.across:,} texts have a copy by another author" if copies.across else ""
+        )
         note(
-            f"{copies.exact + copies.near:,} texts are copies of earlier ones{across}; copies stay together whenever "
-            "texts are held out"
+            f"{copies.exact + copies.near:,} texts are copies of earlier ones{across}; copies stay"
+            " together whenever texts are held out"
         )
     if found.groups is None:
-        note("no --group: who writes several texts may be recognised by their style, which counts as leakage here")
+        note(
+            "no --group: who writes several texts may be recognised by their style, which counts as"
+            " leakage here"
+        )
 
 
-def lock_terms(data: Dataset, options: TermOptions, keep: Sequence[str], hide: Sequence[str]) -> Locks:
-    """Terms and columns to keep, terms to hide; a word that no text has is refused: it would change nothing, unseen."""
+def lock_terms(
+    data: Dataset, options: TermOptions, keep: Sequence[str], hide: Sequence[str]
+) -> Locks:
+    """Terms and columns to keep, terms to hide; a word that no text has is refused: it would change
+    nothing, unseen.
+    """
     found: TextSet | None = data.source.found
     names = [] if found is None else found.others.column_names
     columns = tuple(name for name in keep if name in names)
@@ -188,33 +249,46 @@ def lock_terms(data: Dataset, options: TermOptions, keep: Sequence[str], hide: S
     left = {name: f" {' '.join(words(name))} " for name in (*terms, *hide)}
     for text in data.samples if left else ():
         written = f" {' '.join(words(text))} "
-        left = {name: word for name, word in left.items() if word not in written or not word.strip()}
+        left = {
+            name: word for name, word in left.items() if word not in written or not word.strip()
+        }
     others = ", ".join(map(repr, names)) or "none"
     for name in (name for name in terms if name in left):
         raise LowtideError(
-            f"keep names {name!r}, which is neither a word of the texts nor a column to release; columns are: {others}"
+            f"keep names {name!r}, which is neither a word of the texts nor a column to release;"
+            f" columns are: {others}"
         )
     for name in (name for name in hide if name in left):
         raise LowtideError(
-            f"hide names {name!r}, which is not a word of the texts; columns are left out unless they are kept"
+            f"hide names {name!r}, which is not a word of the texts; columns are left out unless"
+            " they are kept"
         )
     return Locks(terms, list(hide), columns)
 
 
 def check_layout(plan: Plan) -> None:
     """Refuse a layout that does not name the column of texts, or that would release the secret."""
-    text, kept = plan.layout["text"], plan.layout["kept"]
+    text = plan.layout["text"]
+    kept = plan.layout["kept"]
     names = [text, *(kept if isinstance(kept, list) else (None,))]
     if not all(isinstance(name, str) for name in names) or plan.secret in names:
-        raise LowtideError("the layout of a plan of texts must name the column of texts and those that are kept")
+        raise LowtideError(
+            "the layout of a plan of texts must name the column of texts and those that are kept"
+        )
 
 
 def view_plan(plan: Plan) -> PlanView:
     """The trade-off curve, and the first of the hidden terms."""
-    policy, private = plan.hider.policy, "it holds words of your texts"
+    policy = plan.hider.policy
+    private = "it holds words of your texts"
     if isinstance(policy, RedrawWords):
-        line = f"drawn anew: {plan.card.changed:.1%} of the words; nobody can tell which"
-        return PlanView((), (line,), {"curve": []}, "it holds words of your texts, and how each class uses them")
+        line = (
+            f"drawn anew in the rehearsal: {plan.card.changed:.1%} of the words; the file does not"
+            " mark which"
+        )
+        return PlanView(
+            (), (line,), {"curve": []}, "it holds words of your texts, and how each class uses them"
+        )
     if not isinstance(policy, FixedTerms):
         return PlanView((), (), {"curve": []}, private)
     every = max(1, len(policy.curve) // _POINTS)
@@ -222,15 +296,20 @@ def view_plan(plan: Plan) -> PlanView:
         "The trade-off curve: words kept, and what logistic regression still reads",
         ("words kept", "terms hidden", "bits", "accuracy"),
         tuple(
-            (f"{p.kept:.1%}", int(p.hidden.sum()), str(p.reading.leakage.bits), str(p.reading.accuracy))
+            (
+                f"{p.kept:.1%}",
+                int(p.hidden.sum()),
+                str(p.reading.leakage.bits),
+                str(p.reading.accuracy),
+            )
             for p in policy.curve[::every]
         ),
     )
     hidden = policy.terms
     more = f" and {len(hidden) - _TERMS:,} more" if len(hidden) > _TERMS else ""
     line = (
-        f"hidden: {len(hidden):,} terms; {policy.kept:.1%} of the words stay. In the order of hiding: "
-        f"{', '.join(hidden[:_TERMS])}{more}"
+        f"hidden: {len(hidden):,} terms; {policy.kept:.1%} of the words stay. In the order of"
+        f" hiding: {', '.join(hidden[:_TERMS])}{more}"
     )
     curve = [
         {
@@ -244,11 +323,14 @@ def view_plan(plan: Plan) -> PlanView:
     return PlanView((table,), (line,), {"curve": curve}, private)
 
 
-def match_texts(release: Any, reference: Any, secret: Any, options: TextOptions, utility: Any) -> Matched:
+def match_texts(
+    release: Any, reference: Any, secret: Any, options: TextOptions, utility: Any
+) -> Matched:
     """Released texts and those they were made from, the same texts in the same order."""
     if not is_place(release):
         data = _open_list(release if reference is None else reference, secret, options.group)
-        texts, clean = as_texts(release), None if reference is None else data.samples
+        texts = as_texts(release)
+        clean = None if reference is None else data.samples
         told = _told(options, None if options.group is None else coded(options.group, len(texts)))
         if options.order is None:
             return Matched(data, texts, clean, utility, told=told)
@@ -261,19 +343,30 @@ def match_texts(release: Any, reference: Any, secret: Any, options: TextOptions,
     released = read_texts(release, text=options.text or found.names[0], encoding=options.encoding)
     if data.secret in (released.names[0], *released.others.column_names):
         raise LowtideError(
-            f"the release still holds the secret {data.secret!r}: nothing is hidden; release it with `lowtide release`"
+            f"the release still holds the secret {data.secret!r}: nothing is hidden; release it"
+            " with `lowtide release`"
         )
     if len(released) != len(data.known):
         raise LowtideError(
-            f"the release has {len(released)} texts and the reference {len(data.known)}; they must be the same texts "
-            "in the same order"
+            f"the release has {len(released)} texts and the reference {len(data.known)}; they must"
+            " be the same texts in the same order"
         )
     values = None if utility is None else utility_values(found, utility)
-    places = np.arange(len(released)) if options.order is None else read_places(options.order, len(released))
+    places = (
+        np.arange(len(released))
+        if options.order is None
+        else read_places(options.order, len(released))
+    )
     places = places[data.known]
-    # A column that was kept is shown with its text, so that attackers read it, too; but it does not predict itself.
-    known = [name for name in found.others.column_names if name in released.others.column_names and name != utility]
-    shown, clean = _with_columns(released, places, known), _with_columns(found, np.arange(len(found)), known)
+    # A column that was kept is shown with its text, so that attackers read it, too; but it does not
+    # predict itself.
+    known = [
+        name
+        for name in found.others.column_names
+        if name in released.others.column_names and name != utility
+    ]
+    shown = _with_columns(released, places, known)
+    clean = _with_columns(found, np.arange(len(found)), known)
     told = _told(options, None if found.groups is None else coded(found.groups, len(found)))
     return Matched(data, shown, clean, values, places, told=told)
 
@@ -283,7 +376,9 @@ def _told(options: TextOptions, authors: Ints | None) -> Circumstances:
     if options.posts is None:
         return Circumstances()
     if authors is None:
-        raise LowtideError("--posts adds up what texts of one author tell; say who wrote each with --group COLUMN")
+        raise LowtideError(
+            "--posts adds up what texts of one author tell; say who wrote each with --group COLUMN"
+        )
     return Circumstances(persons=authors, posts=read_posts(options.posts))
 
 
@@ -294,7 +389,9 @@ def _with_columns(found: TextSet, places: Ints, names: Sequence[str]) -> list[st
         return texts
     columns = [found.others[name].take(pa.array(places)).to_pylist() for name in names]
     cells = zip(*columns, strict=True)
-    beside = ["\n".join(f"{name}: {cell}" for name, cell in zip(names, row, strict=True)) for row in cells]
+    beside = [
+        "\n".join(f"{name}: {cell}" for name, cell in zip(names, row, strict=True)) for row in cells
+    ]
     return TextsWithColumns(texts, beside)
 
 
@@ -303,7 +400,8 @@ def utility_values(found: TextSet, name: str) -> list[Any]:
     column = found.others[find_column(name, found.others.column_names)]
     if column.null_count:
         raise LowtideError(
-            f"the utility {name!r} is missing for {column.null_count} texts; fill it in, or name another column"
+            f"the utility {name!r} is missing for {column.null_count} texts; fill it in, or name"
+            " another column"
         )
     values: list[Any] = column.to_pylist()
     return values

@@ -1,4 +1,6 @@
-"""The network of the attacker on embedded terms; needs PyTorch, so that it is imported when one is trained."""
+"""The network of the attacker on embedded terms; needs PyTorch, so that it is imported when one is
+trained.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from lowtide.density.training import Dropout
+from lowtide.estimate.training import Dropout
 from lowtide.training import beside
 from lowtide.types import Floats
 
@@ -15,14 +17,18 @@ _DROPOUT = 0.5
 
 
 class EmbeddedTerms(nn.Module):
-    """Sums of embedded terms, a hidden layer, and a linear part beside it; at its start it answers the prior."""
+    """Sums of embedded terms, a hidden layer, and a linear part beside it; at its start it answers
+    the prior.
+    """
 
     def __init__(self, columns: int, prior: Floats) -> None:
         super().__init__()
         self.embedding = nn.EmbeddingBag(columns, _WIDTH, mode="sum")
         self.linear = nn.EmbeddingBag(columns, len(prior), mode="sum")
         last = nn.Linear(_WIDTH, len(prior))
-        self.deep = nn.Sequential(Dropout(_DROPOUT), nn.Linear(_WIDTH, _WIDTH), nn.GELU(), Dropout(_DROPOUT), last)
+        self.deep = nn.Sequential(
+            Dropout(_DROPOUT), nn.Linear(_WIDTH, _WIDTH), nn.GELU(), Dropout(_DROPOUT), last
+        )
         nn.init.normal_(self.embedding.weight, std=0.3)
         for weights in (self.linear.weight, last.weight):
             nn.init.zeros_(weights)

@@ -1,8 +1,10 @@
-"""Texts as data: how they are read as counts of terms, and texts with some of their words removed or replaced."""
+"""Texts as data: how they are read as counts of terms, and texts with some of their words removed
+or replaced.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, TypeAlias
@@ -11,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lowtide.checks import LowtideError
-from lowtide.extras import sparse
 from lowtide.features import Features
 from lowtide.texts.cleaning import checked
 from lowtide.texts.terms import Vocabulary
@@ -19,11 +20,14 @@ from lowtide.texts.terms import Vocabulary
 Sparse: TypeAlias = Any  # scipy.sparse.csr_array, which carries no types
 _GLUE = "&'’＇-‐‑"  # would stick to what is left of "low-income"
 _SIGNS = "#@＃＠"  # make a hashtag or handle of a word, but not after one of ASCII letters
-_OPENING, _CLOSING = "([{«“‘\"'¿¡", ")]}»”’\"',.;:!?…。、，！？"
+_OPENING = "([{«“‘\"'¿¡"
+_CLOSING = ")]}»”’\"',.;:!?…。、，！？"
 
 
 class TextChange(NamedTuple):
-    """A stretch `text[start:end]` that was changed, and the stretch `[new_start, new_end)` in its stead."""
+    """A stretch `text[start:end]` that was changed, and the stretch `[new_start, new_end)` in its
+    stead.
+    """
 
     start: int
     end: int
@@ -31,13 +35,15 @@ class TextChange(NamedTuple):
     new_end: int
 
 
-def rewrite(text: str, changes: Iterable[tuple[int, int, str]]) -> tuple[str, tuple[TextChange, ...]]:
+def rewrite(
+    text: str, changes: Iterable[tuple[int, int, str]]
+) -> tuple[str, tuple[TextChange, ...]]:
     """Put other words, or nothing, in the place of some words of a text.
 
     Args:
         text: any text.
-        changes: for each word its start, its end and what to write instead, in order and apart from each other. An
-            empty text removes the word, with the space that it leaves behind.
+        changes: for each word its start, its end and what to write instead, in order and apart from
+            each other. An empty text removes the word, with the space that it leaves behind.
 
     Returns:
         The new text, and where it differs: the stretches of both that correspond to each other.
@@ -58,19 +64,27 @@ def rewrite(text: str, changes: Iterable[tuple[int, int, str]]) -> tuple[str, tu
         begin = length + start - at
         parts += [text[at:start], new]
         places.append(TextChange(start, end, begin, begin + len(new)))
-        at, length = end, begin + len(new)
+        at = end
+        length = begin + len(new)
     return "".join((*parts, text[at:])), tuple(places)
 
 
 def _removal(text: str, start: int, end: int, floor: int) -> tuple[int, int, str]:
-    """Grow a stretch to be removed over signs and space that make no sense without it; `floor` ends the one before."""
+    """Grow a stretch to be removed over signs and space that make no sense without it; `floor` ends
+    the one before.
+    """
     glue = _GLUE + _SIGNS if text[end - 1].isascii() and text[end - 1].isalnum() else _GLUE
     # Not before a sign: "&#" is not a hashtag, and "#" would be one.
-    if end + 1 < len(text) and text[end] in glue and not (text[end + 1].isspace() or text[end + 1] in _SIGNS):
+    if (
+        end + 1 < len(text)
+        and text[end] in glue
+        and not (text[end + 1].isspace() or text[end + 1] in _SIGNS)
+    ):
         end += 1
     elif start - 1 > floor and text[start - 1] in _GLUE + _SIGNS and not text[start - 2].isspace():
         start -= 1
-    left, right = start, end
+    left = start
+    right = end
     while left > floor and text[left - 1].isspace():
         left -= 1
     while right < len(text) and text[right].isspace():
@@ -95,8 +109,8 @@ class TextEncoder:
 
     Attributes:
         vocabulary: the terms, one column each.
-        similar: (terms, k) for each term the columns of those that stand in the same places of sentences, most alike
-            first, −1 where there are no more.
+        similar: (terms, k) for each term the columns of those that stand in the same places of
+            sentences, most alike first, −1 where there are no more.
     """
 
     kind: ClassVar[str] = "texts"
@@ -104,9 +118,16 @@ class TextEncoder:
     similar: NDArray[np.int32]
 
     def __post_init__(self) -> None:
-        similar, terms = np.array(self.similar), len(self.vocabulary)
-        if similar.ndim != 2 or len(similar) != terms or not np.issubdtype(similar.dtype, np.integer):
-            raise LowtideError(f"similar must hold columns, one row for each of {terms} terms, got {similar.shape}")
+        similar = np.array(self.similar)
+        terms = len(self.vocabulary)
+        if (
+            similar.ndim != 2
+            or len(similar) != terms
+            or not np.issubdtype(similar.dtype, np.integer)
+        ):
+            raise LowtideError(
+                f"similar must hold columns, one row for each of {terms} terms, got {similar.shape}"
+            )
         if similar.size and (similar.min() < -1 or similar.max() >= terms):
             raise LowtideError(f"similar must hold columns from 0 to {terms - 1}, or -1 for none")
         similar = similar.astype(np.int32)
@@ -132,15 +153,20 @@ class TextEncoder:
         return Features(np.arange(len(self.vocabulary)), self.vocabulary.terms)
 
     def encode(self, x: Any) -> Sparse:
-        """Count the known terms of texts, (n, terms) in CSR; rows of counts of these very terms are taken as they are.
+        """Count the known terms of texts, (n, terms) in CSR; rows of counts of these very terms are
+        taken as they are.
 
         Args:
             x: n texts, or sparse counts.
         """
+        from scipy import sparse
+
         if not sparse.issparse(x):
             return self.vocabulary.counts(as_texts(x))
         if x.shape[1] != len(self.vocabulary):
-            raise LowtideError(f"counts must have {len(self.vocabulary)} columns, one per term, got {x.shape[1]}")
+            raise LowtideError(
+                f"counts must have {len(self.vocabulary)} columns, one per term, got {x.shape[1]}"
+            )
         rows = sparse.csr_array(x, dtype=np.float32)
         if rows.nnz and not (np.isfinite(rows.data) & (rows.data >= 0)).all():
             raise LowtideError("counts of terms must be finite and not negative")
@@ -171,29 +197,32 @@ def as_texts(texts: Any) -> list[str]:
     """
     if isinstance(texts, (str, bytes)):
         raise LowtideError("texts must be several texts, got a single one; put it into a list")
-    if not isinstance(texts, Iterable) or getattr(texts, "ndim", 1) != 1 or isinstance(texts, Mapping):
-        raise LowtideError("texts must be a list of texts or one column of them; name the column of a table")
-    listed = texts.to_pylist() if hasattr(texts, "to_pylist") else texts  # Arrow's own iteration gives scalars
+    if (
+        not isinstance(texts, Iterable)
+        or getattr(texts, "ndim", 1) != 1
+        or isinstance(texts, Mapping)
+    ):
+        raise LowtideError(
+            "texts must be a list of texts or one column of them; name the column of a table"
+        )
+    listed = (
+        texts.to_pylist() if hasattr(texts, "to_pylist") else texts
+    )  # Arrow's own iteration gives scalars
     return [checked(text, place) for place, text in enumerate(listed)]
 
 
 def are_texts(x: Any) -> bool:
-    """Whether `x` is texts rather than a table: a text, or a list or column that starts with one."""
+    """Whether `x` is texts rather than a table: a text, or a list or column that starts with
+    one.
+    """
     if isinstance(x, str):
         return True
     is_arrow = hasattr(x, "to_pylist") and not hasattr(x, "column_names")
     is_column = isinstance(x, Sequence) or len(getattr(x, "shape", (0, 0))) == 1 or is_arrow
-    first: Any = next(iter(x), None) if is_column and not sparse.issparse(x) else None
+    if not is_column:
+        return False
+
+    from scipy import sparse
+
+    first: Any = None if sparse.issparse(x) else next(iter(x), None)
     return isinstance(first.as_py() if hasattr(first, "as_py") else first, str)
-
-
-def are_text_batches(x: Any) -> bool:
-    """Whether `x` is a stream of batches `(texts, s)` or `(texts, s, groups)`, by the first that is not empty."""
-    if isinstance(x, (str, bytes, Mapping, Iterator)) or not isinstance(x, Iterable) or hasattr(x, "shape"):
-        return False  # an iterator would be used up by looking
-    for batch in x:
-        if not isinstance(batch, (tuple, list)) or len(batch) not in (2, 3) or isinstance(batch[0], str):
-            return False
-        if not hasattr(batch[0], "__len__") or len(batch[0]):
-            return are_texts(batch[0])
-    return False

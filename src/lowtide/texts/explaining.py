@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 
 from lowtide.checks import LowtideError, count, one_of
-from lowtide.density.artefact import Density
+from lowtide.estimate.density import Density
 from lowtide.formatting import html_of, printable, text_of, visible
 from lowtide.interface import NATS_PER_BIT, TextTable
 from lowtide.labels import Label
@@ -39,8 +39,9 @@ _WEAK = 0.03  # of the evidence in a text, from which on a word is shown as tell
 class Span(NamedTuple):
     """A stretch `text[start:end]` and its share.
 
-    The share is the part of all evidence in the text that its terms carry, for (positive) or against the class asked
-    about, within ±1; `None` for what the model does not read: unknown words, words left out and what stands between.
+    The share is the part of all evidence in the text that its terms carry, for (positive) or
+    against the class asked about, within ±1; `None` for what the model does not read: unknown
+    words, words left out and what stands between.
     """
 
     start: int
@@ -79,15 +80,18 @@ class Explanation:
         labels: the classes.
         prior: (|S|,) what a reader believes before.
         posterior: (|S|,) and after reading the text.
-        density: (|S|,) `i(s; text)`, trimmed. Over the words, `conditional` and `shapley` both add up to it.
+        density: (|S|,) `i(s; text)`, trimmed. Over the words, `conditional` and `shapley` both add
+            up to it.
         words: the known terms, in the order in which they first occur.
-        unknown: where words stand that the model does not know, as (start, end). They count as telling nothing, which
-            says something about the model and nothing about the words.
+        unknown: where words stand that the model does not know, as (start, end). They count as
+            telling nothing, which says something about the model and nothing about the words.
         about: the position of the class by which `spans` are shaded.
         orders: how many random orders `shapley` averages; 0 when it is exact.
         remedy: how to bring the text under the budget, when one was given.
-        earlier: nats that earlier texts of the writer told already; the budget of the remedy is what they left.
-        others: how many words stand in quoted lines and code; they are not the writer's, and not read.
+        earlier: nats that earlier texts of the writer told already; the budget of the remedy is
+            what they left.
+        others: how many words stand in quoted lines and code; they are not the writer's, and not
+            read.
         tags: hashtags that the model does not know and that were read as their words.
         language: of the text, where it is another than that of the model's texts.
         proposals: rewordings by the user's own rewriter, each judged.
@@ -124,32 +128,45 @@ class Explanation:
             Stretches that join up to the text. Where terms overlap, their shares add up.
         """
         one_of("by", by, ("shapley", "reading"))
-        values = np.array([word.shapley if by == "shapley" else word.conditional for word in self.words])
+        values = np.array(
+            [word.shapley if by == "shapley" else word.conditional for word in self.words]
+        )
         values = values.reshape(len(self.words), -1)[:, self.about] if self.words else np.zeros(0)
         shares = values / max(float(np.abs(values).sum()), np.finfo(float).tiny)
         starts, ends, owner = self._places()
         cuts = np.array(sorted({0, len(self.text), *starts.tolist(), *ends.tolist()}))
-        covering, share = np.zeros(len(cuts), dtype=np.intp), np.zeros(len(cuts))
+        covering = np.zeros(len(cuts), dtype=np.intp)
+        share = np.zeros(len(cuts))
         for places, sign in ((starts, 1), (ends, -1)):
             at = np.searchsorted(cuts, places)
             np.add.at(covering, at, sign)
             np.add.at(share, at, sign * shares[owner])
-        read, shade, edges = covering.cumsum() > 0, share.cumsum().clip(-1.0, 1.0).tolist(), cuts.tolist()
+        read = covering.cumsum() > 0
+        shade = share.cumsum().clip(-1.0, 1.0).tolist()
+        edges = cuts.tolist()
         return [
             Span(start, end, self.text[start:end], shade[at] if read[at] else None)
             for at, (start, end) in enumerate(pairwise(edges))
         ]
 
     def tables(self) -> list[TextTable]:
-        """What words tell about the class asked about, as a table to print; empty where the model knows none."""
+        """What words tell about the class asked about, as a table to print; empty where the model
+        knows none.
+        """
         if not self.words:
             return []
         ranked = sorted(self.words, key=lambda word: -abs(word.shapley[self.about]))[:_SHOWN]
-        title = f"What words tell about {printable(str(self.labels[self.about]))}, in bits (above 0: towards it)"
+        title = (
+            f"What words tell about {printable(str(self.labels[self.about]))}, in bits (above 0:"
+            " towards it)"
+        )
         rows = tuple(
             (
                 printable(word.term),
-                *(f"{leakage[self.about] / NATS_PER_BIT:+.3f}" for leakage in (word.shapley, word.conditional)),
+                *(
+                    f"{leakage[self.about] / NATS_PER_BIT:+.3f}"
+                    for leakage in (word.shapley, word.conditional)
+                ),
             )
             for word in sorted(ranked, key=lambda word: word.places)
         )
@@ -163,7 +180,10 @@ class Explanation:
             return f"{said}."
         if self.remedy.budget == 0:
             return f"{said}, which uses up the budget: nothing is left for this one."
-        return f"{said}, which leaves {self.remedy.budget / NATS_PER_BIT:.2f} bits of the budget for this one."
+        return (
+            f"{said}, which leaves {self.remedy.budget / NATS_PER_BIT:.2f} bits of the budget for"
+            " this one."
+        )
 
     def sentences(self) -> list[str]:
         """What a reader comes to believe, and what to write instead; for the writer's own eyes."""
@@ -186,7 +206,8 @@ class Explanation:
         said = []
         if self.language is not None:
             said.append(
-                f"The text seems to be in {self.language}, and the model is of another language: rely on nothing here."
+                f"The text seems to be in {self.language}, and the model is of another language:"
+                " rely on nothing here."
             )
         if self.words and self.unknown:
             some = "1 word is" if len(self.unknown) == 1 else f"{len(self.unknown):,} words are"
@@ -195,7 +216,10 @@ class Explanation:
             some = "1 word is" if self.others == 1 else f"{self.others:,} words are"
             said.append(f"{some} in quoted lines or code: not yours, and not read.")
         for tag in self.tags:
-            said.append(f"{printable(self.text[tag.start : tag.end])} is read as {printable(' '.join(tag.words))}.")
+            said.append(
+                f"{printable(self.text[tag.start : tag.end])} is read as"
+                f" {printable(' '.join(tag.words))}."
+            )
         return said
 
     def to_json(self) -> dict[str, Any]:
@@ -226,13 +250,20 @@ class Explanation:
         }
 
     def __str__(self) -> str:
-        return "\n\n".join(filter(None, [printable(self.text), text_of(self.tables()), "\n".join(self.sentences())]))
+        return "\n\n".join(
+            filter(
+                None, [printable(self.text), text_of(self.tables()), "\n".join(self.sentences())]
+            )
+        )
 
     def _repr_html_(self) -> str:
-        """What `str` says, for a notebook, with the telling words underlined: dotted where they point away."""
+        """What `str` says, for a notebook, with the telling words underlined: dotted where they
+        point away.
+        """
         pieces = []
         for span in self.spans():
-            piece, share = html.escape(visible(span.text)), span.share or 0.0
+            piece = html.escape(visible(span.text))
+            share = span.share or 0.0
             line = "solid #d55e00" if share > 0 else "dotted #0072b2"
             mark = f'<span style="border-bottom:{1 + 3 * abs(share):.1f}px {line}">{piece}</span>'
             pieces.append(mark if abs(share) >= _WEAK else piece)
@@ -241,21 +272,30 @@ class Explanation:
 
     def _places(self) -> tuple[Ints, Ints, Ints]:
         """Start, end and word of every occurrence."""
-        places = [(start, end, at) for at, word in enumerate(self.words) for start, end in word.places]
+        places = [
+            (start, end, at) for at, word in enumerate(self.words) for start, end in word.places
+        ]
         table = np.array(places, dtype=np.intp).reshape(-1, 3)
         return table[:, 0], table[:, 1], table[:, 2]
 
 
 def explain(
-    density: Density, text: str, *, budget: float | None = None, secret_class: Label | None = None, seed: int = 0
+    density: Density,
+    text: str,
+    *,
+    budget: float | None = None,
+    secret_class: Label | None = None,
+    seed: int = 0,
 ) -> Explanation:
     """Explain what a text tells about the secret.
 
     Args:
         density: fitted on texts.
         text: any text, however long.
-        budget: look for words to remove or replace until `max_s |i(s; text)|` is at most this, in nats.
-        secret_class: the class by which to shade the text; by default the one that gains most belief.
+        budget: look for words to remove or replace until `max_s |i(s; text)|` is at most this, in
+            nats.
+        secret_class: the class by which to shade the text; by default the one that gains most
+            belief.
         seed: of the random orders of `shapley`, in a text of more than nine different terms.
     """
     vocabulary = text_vocabulary(density)
@@ -292,7 +332,9 @@ def explain(
         None if budget is None else remedy(density, text, budget=budget),
         others=writing.others,
         tags=writing.tags,
-        language=other_language((word.text for word in writing.words), vocabulary_language(vocabulary)),
+        language=other_language(
+            (word.text for word in writing.words), vocabulary_language(vocabulary)
+        ),
     )
 
 
@@ -309,12 +351,17 @@ def _position(density: Density, secret_class: Label | None, values: Floats) -> i
     if secret_class is None:
         return int(values.argmax())
     if secret_class not in labels:
-        raise LowtideError(f"secret_class must be one of the {len(labels)} classes of the density; they are in classes")
+        raise LowtideError(
+            f"secret_class must be one of the {len(labels)} classes of the density; they are in"
+            " classes"
+        )
     return labels.index(secret_class)
 
 
 def _shapley(partial: PartialText, seed: int) -> tuple[Floats, Floats, int]:
-    """Shapley values (t, |S|) of `A ↦ i(s; x_A)`, trimmed, their errors, and how many orders they average."""
+    """Shapley values (t, |S|) of `A ↦ i(s; x_A)`, trimmed, their errors, and how many orders they
+    average.
+    """
     if partial.size <= _EXACT:
         values = _exact(partial)
         return values, np.zeros_like(values), 0
@@ -326,14 +373,17 @@ def _shapley(partial: PartialText, seed: int) -> tuple[Floats, Floats, int]:
         back = np.empty_like(steps)
         np.put_along_axis(back, orders[:, :, None], steps, axis=1)
         both = 0.5 * (back[0::2] + back[1::2])
-        total, squares = total + both.sum(axis=0), squares + (both**2).sum(axis=0)
+        total = total + both.sum(axis=0)
+        squares = squares + (both**2).sum(axis=0)
     mean = total / pairs
     spread = np.maximum(squares / pairs - mean**2, 0.0) * pairs / (pairs - 1)
     return mean, np.sqrt(spread / pairs), 2 * pairs
 
 
 def _orders(size: int, pairs: int, rng: np.random.Generator) -> Iterator[Ints]:
-    """Random orders (2k, size), every second one the reverse of the one before it, a few at a time."""
+    """Random orders (2k, size), every second one the reverse of the one before it, a few at a
+    time.
+    """
     drawn = (rng.permutation(size) for _ in range(pairs))
     while some := list(islice(drawn, max(1, _BLOCK // (512 * size)))):
         yield np.array([order for one in some for order in (one, one[::-1])])
@@ -345,7 +395,9 @@ def _exact(partial: PartialText) -> Floats:
     sets = (np.arange(1 << t)[:, None] >> np.arange(t)) & 1
     values = _trimmed(partial.density, partial.under(sets.astype(bool)))
     # |A|! (t − |A| − 1)! / t! for the step from A to A and one more.
-    weight = np.array([1 / (t * comb(t - 1, int(size))) if size < t else 0.0 for size in sets.sum(axis=1)])
+    weight = np.array(
+        [1 / (t * comb(t - 1, int(size))) if size < t else 0.0 for size in sets.sum(axis=1)]
+    )
     shares = np.zeros((t, values.shape[1]))
     for term in range(t):
         outside = np.flatnonzero(sets[:, term] == 0)

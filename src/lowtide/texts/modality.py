@@ -1,6 +1,7 @@
 """What the layers need to know about texts: the one object that the registry lists.
 
-Parts are imported when they are asked for: `warn` needs the encoder and the explanation, and starts without the others.
+Parts are imported when they are asked for: `warn` needs the encoder and the explanation, and starts
+without the others.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from lowtide.extras import optional
 from lowtide.places import Place, is_place
 from lowtide.protocols import Changed, Dataset, Locks, Matched, Modality, Nouns
 from lowtide.texts import encoder
@@ -18,63 +18,30 @@ from lowtide.texts.options import TextOptions
 from lowtide.texts.terms import TermOptions
 
 if TYPE_CHECKING:
-    import sklearn.base as estimators
     from numpy.typing import ArrayLike
 
-    from lowtide.attack import attackers as models
-    from lowtide.attack import surface as shown
     from lowtide.attack.attackers import AttackRows, Maker
-    from lowtide.auditing import utility as usefulness
+    from lowtide.attack.surface import Surface
     from lowtide.auditing.utility import Change, UtilityReport
-    from lowtide.density.artefact import Density
-    from lowtide.density.objectives import Options
-    from lowtide.density.tide import TIDE
     from lowtide.disclose.card import ReleaseCard
     from lowtide.disclose.plan_file import Plan
+    from lowtide.estimate.density import Density
+    from lowtide.estimate.objectives import Options
+    from lowtide.estimate.tide import TIDE
     from lowtide.labels import Label
     from lowtide.report.html import Findings, Outline, Section
     from lowtide.report.words import HiddenCounts
-    from lowtide.table_files import formats, sampling, shuffling
-    from lowtide.texts import (
-        attackers,
-        dataset,
-        explaining,
-        hider,
-        learning,
-        lists,
-        parted,
-        planner,
-        releasing,
-        scan,
-        streaming,
-        surface,
-    )
-    from lowtide.texts import view as text_view
-else:
-    estimators, usefulness = optional("sklearn.base"), optional("lowtide.auditing.utility")
-    models, shown = (optional(f"lowtide.attack.{name}") for name in ("attackers", "surface"))
-    formats, sampling, shuffling = (
-        optional(f"lowtide.table_files.{name}") for name in ("formats", "sampling", "shuffling")
-    )
-    attackers, dataset, explaining, hider, learning, parted, planner, releasing, scan, streaming, surface, text_view = (
-        optional(f"lowtide.texts.{name}")
-        for name in (
-            "attackers",
-            "dataset",
-            "explaining",
-            "hider",
-            "learning",
-            "parted",
-            "planner",
-            "releasing",
-            "scan",
-            "streaming",
-            "surface",
-            "view",
-        )
-    )
+    from lowtide.texts.explaining import Explanation
+    from lowtide.texts.hider import TextHider
+    from lowtide.texts.lists import TermLists
+    from lowtide.texts.parted import TextPartedJob, TextPartWorker
+    from lowtide.texts.planner import TextPlanner
+    from lowtide.texts.releasing import TextJob
+    from lowtide.texts.scan import TextScan
 
-_SCANNED = 2  # words of a term: pairs tell more than their words, and a density that leaves them out tells too little
+# Words of a term: pairs tell more than their words, and a density that leaves them out tells too
+# little
+_SCANNED = 2
 
 
 class TextModality:
@@ -93,38 +60,53 @@ class TextModality:
         unit="word",
         counted="different words",
         changed="were changed",
-        change_note="A word counts as changed where the release no longer has it, whatever stands there instead.",
+        change_note=(
+            "A word counts as changed where the release no longer has it, whatever stands there"
+            " instead."
+        ),
     )
     options: type[Any] = TextOptions
-    policies: tuple[str, ...] = ("fixed", "redraw", "paper")
+    policies: tuple[str, ...] = ("fixed", "redraw", "sequential")
     mechanisms: tuple[str, ...] = ("drop", "mask", "replace")
     default_budget = TextOptions.default_budget
 
-    # ── density ──────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── density ───────────────────────────────────────────────────────────────────────────────────
 
     critics: ClassVar[Mapping[str, Any]] = {}
 
     def claims(self, x: Any, features: Any = None) -> bool:
-        """Whether `x` is texts or batches of them, or features are terms."""
-        return encoder.are_texts(x) or isinstance(features, TermOptions) or encoder.are_text_batches(x)
+        """Whether `x` is texts, or features are terms."""
+        return encoder.are_texts(x) or isinstance(features, TermOptions)
 
-    def fit_density(self, x: Any, s: ArrayLike | None, options: Options, groups: ArrayLike | None) -> Density:
-        """Fit to texts, or without `s` to an iterable of batches `(texts, s)` or `(texts, s, groups)`."""
-        if s is None and not encoder.are_texts(x):
-            return streaming.fit_text_stream(x, options, groups=groups)
-        return learning.fit_texts(x, s, options, groups=groups)
+    def fit_density(
+        self, x: Any, s: ArrayLike | None, options: Options, groups: ArrayLike | None
+    ) -> Density:
+        """Fit to texts."""
+        from lowtide.texts.learning import fit_texts
 
-    def read_encoder(self, config: Mapping[str, Any], tensors: Mapping[str, Any]) -> encoder.TextEncoder:
+        return fit_texts(x, s, options, groups=groups)
+
+    def read_encoder(
+        self, config: Mapping[str, Any], tensors: Mapping[str, Any]
+    ) -> encoder.TextEncoder:
         """Rebuild the encoder of a saved density."""
         return encoder.TextEncoder.from_config(config, tensors["similar"])
 
     def explain(
-        self, density: Density, sample: str, *, budget: float | None, secret_class: Label | None, seed: int
-    ) -> explaining.Explanation:
+        self,
+        density: Density,
+        sample: str,
+        *,
+        budget: float | None,
+        secret_class: Label | None,
+        seed: int,
+    ) -> Explanation:
         """Explain what one text tells, word by word."""
-        return explaining.explain(density, sample, budget=budget, secret_class=secret_class, seed=seed)
+        from lowtide.texts.explaining import explain
 
-    # ── attack ───────────────────────────────────────────────────────────────────────────────────────────────────────
+        return explain(density, sample, budget=budget, secret_class=secret_class, seed=seed)
+
+    # ── attack ────────────────────────────────────────────────────────────────────────────────────
 
     joins_attackers = True
     cross_fitted_rows = 10_000
@@ -133,42 +115,69 @@ class TextModality:
     @property
     def attackers(self) -> Mapping[str, Maker]:
         """The models of a bag of words, and a small network."""
-        return attackers.TEXT_ATTACKERS
+        from lowtide.texts.attackers import TEXT_ATTACKERS
+
+        return TEXT_ATTACKERS
 
     def rows(self, x: Any) -> AttackRows:
         """Count the pieces of texts; their surface is read when an attacker asks for it."""
-        return _with_surface(attackers.read_pieces(x), x)
+        from lowtide.texts.attackers import read_pieces
 
-    def rows_like(self, x: Any, rows: AttackRows, clean: AttackRows) -> tuple[AttackRows | None, str | None]:
+        return _with_surface(read_pieces(x), x)
+
+    def rows_like(
+        self, x: Any, rows: AttackRows, clean: AttackRows
+    ) -> tuple[AttackRows | None, str | None]:
         """Count the pieces that occur in the clean texts."""
-        return _with_surface(attackers.read_pieces(x, clean.reader), x), None
+        from lowtide.texts.attackers import read_pieces
 
-    def surface(self, x: Any) -> shown.Surface:
+        return _with_surface(read_pieces(x, clean.reader), x), None
+
+    def surface(self, x: Any) -> Surface:
         """Capitals, blanks, punctuation, lengths, addresses; see `lowtide.texts.surface`."""
-        return surface.read_surface(attackers.all_shown(x))
+        from lowtide.texts.attackers import all_shown
+        from lowtide.texts.surface import read_surface
+
+        return read_surface(all_shown(x))
 
     def numbers(self, rows: Any) -> Any:
         """Counts are numbers."""
-        return models.held_by(rows)
+        from lowtide.attack.attackers import held_by
 
-    # ── disclose ─────────────────────────────────────────────────────────────────────────────────────────────────────
+        return held_by(rows)
+
+    # ── disclose ──────────────────────────────────────────────────────────────────────────────────
 
     @property
     def settings(self) -> type[Any]:
         """What only texts take."""
-        return planner.TextSettings
+        from lowtide.texts.planner import TextSettings
+
+        return TextSettings
 
     def planner(
-        self, x: Any, s: ArrayLike, task: Any, *, groups: ArrayLike | None = None, utility: Any = None
-    ) -> planner.TextPlanner:
+        self,
+        x: Any,
+        s: ArrayLike,
+        task: Any,
+        *,
+        groups: ArrayLike | None = None,
+        utility: Any = None,
+    ) -> TextPlanner:
         """Reference texts laid out to be rehearsed."""
-        return planner.TextPlanner.read(x, s, task, groups=groups, utility=utility)
+        from lowtide.texts.planner import TextPlanner
 
-    def read_hider(self, config: Mapping[str, Any], tensors: Mapping[str, Any], where: Any) -> hider.TextHider:
+        return TextPlanner.read(x, s, task, groups=groups, utility=utility)
+
+    def read_hider(
+        self, config: Mapping[str, Any], tensors: Mapping[str, Any], where: Any
+    ) -> TextHider:
         """Rebuild a saved hider."""
-        return hider.TextHider.from_parts(config, tensors, where)
+        from lowtide.texts.hider import TextHider
 
-    # ── auditing ─────────────────────────────────────────────────────────────────────────────────────────────────────
+        return TextHider.from_parts(config, tensors, where)
+
+    # ── auditing ──────────────────────────────────────────────────────────────────────────────────
 
     def count(self, x: Any) -> int:
         """How many texts there are."""
@@ -176,80 +185,124 @@ class TextModality:
 
     def change(self, clean: Any, release: Any, *, peak: float | None = None) -> Change:
         """Compare n released texts with the clean ones, word by word; they have no `peak`."""
-        return releasing.changed_texts(clean, release)
+        from lowtide.texts.releasing import changed_texts
 
-    def predicts(self, release: Any, utility: ArrayLike, *, clean: Any = None, **options: Any) -> UtilityReport:
+        return changed_texts(clean, release)
+
+    def predicts(
+        self, release: Any, utility: ArrayLike, *, clean: Any = None, **options: Any
+    ) -> UtilityReport:
         """Predict (n,) classes with the models of the attackers."""
-        return usefulness.predicts_by_attackers(release, utility, clean=clean, **options)
+        from lowtide.auditing.utility import predicts_by_attackers
 
-    # ── report ───────────────────────────────────────────────────────────────────────────────────────────────────────
+        return predicts_by_attackers(release, utility, clean=clean, **options)
+
+    # ── report ────────────────────────────────────────────────────────────────────────────────────
 
     @property
     def publishable(self) -> str:
         """Figures and pictures of the whole; no words."""
-        return text_view.PUBLISHABLE
+        from lowtide.texts.view import PUBLISHABLE
 
-    def sections(self, findings: Findings, view: lists.TermLists | None = None) -> list[Section]:
+        return PUBLISHABLE
+
+    def sections(self, findings: Findings, view: TermLists | None = None) -> list[Section]:
         """What whole texts tell, the words that tell it, and single texts."""
-        return text_view.sections(findings, view)
+        from lowtide.texts.view import sections
 
-    def view(self, samples: Any, **options: Any) -> lists.TermLists | None:
+        return sections(findings, view)
+
+    def view(self, samples: Any, **options: Any) -> TermLists | None:
         """The words that tell most; options as of `lowtide.texts.view.view`."""
-        return text_view.view(samples, **options)
+        from lowtide.texts.view import view
 
-    def outline(self, fitted: hider.TextHider) -> Outline:
+        return view(samples, **options)
+
+    def outline(self, fitted: TextHider) -> Outline:
         """The trade-off of a plan, and the words that it hides."""
-        return text_view.outline(fitted)
+        from lowtide.texts.view import outline
+
+        return outline(fitted)
 
     def count_hidden(self, card: ReleaseCard) -> HiddenCounts:
         """How many different words a card hides."""
-        return text_view.count_hidden(card)
+        from lowtide.texts.view import count_hidden
 
-    # ── verbs ────────────────────────────────────────────────────────────────────────────────────────────────────────
+        return count_hidden(card)
+
+    # ── verbs ─────────────────────────────────────────────────────────────────────────────────────
 
     def check_layout(self, plan: Plan) -> None:
         """Refuse one that does not name the column of texts."""
-        dataset.check_layout(plan)
+        from lowtide.texts.dataset import check_layout
+
+        check_layout(plan)
 
     def view_plan(self, plan: Plan) -> Any:
         """The trade-off curve, and the first of the hidden terms."""
-        return dataset.view_plan(plan)
+        from lowtide.texts.dataset import view_plan
+
+        return view_plan(plan)
 
     def claims_source(self, source: Any, given: Mapping[str, Any]) -> bool:
         """Whatever has a named column of texts, folders of `.txt` files, and lists of texts."""
         if given.get("text") is not None:
             return True
-        return dataset.are_text_files(source) if is_place(source) else self.claims(source)
+        if not is_place(source):
+            return self.claims(source)
 
-    def open(self, source: Any, secret: Any, options: TextOptions, *, progress: bool | None) -> Dataset:
+        from lowtide.texts.dataset import are_text_files
+
+        return are_text_files(source)
+
+    def open(
+        self, source: Any, secret: Any, options: TextOptions, *, progress: bool | None
+    ) -> Dataset:
         """Texts with their secret and their authors."""
-        return dataset.open_texts(source, secret, options, most=options.most_rows or sampling.MOST_ROWS)
+        from lowtide.texts.dataset import open_sample
+
+        return open_sample(source, secret, options)
 
     def features(self, options: TextOptions) -> TermOptions:
         """What counts as a term."""
-        return dataset.term_options(options)
+        from lowtide.texts.dataset import term_options
 
-    def scan(self, data: Dataset, estimator: TIDE, options: TextOptions) -> scan.TextScan:
+        return term_options(options)
+
+    def scan(self, data: Dataset, estimator: TIDE, options: TextOptions) -> TextScan:
         """What each term tells; pairs of words are terms, unless the user says otherwise."""
+        from sklearn.base import clone
+
+        from lowtide.texts.dataset import term_options
+        from lowtide.texts.scan import scan_texts
+
         if options.ngrams is None:
-            terms = replace(dataset.term_options(options), ngrams=_SCANNED)
-            estimator = estimators.clone(estimator).set_params(features=terms)
+            terms = replace(term_options(options), ngrams=_SCANNED)
+            estimator = clone(estimator).set_params(features=terms)
         how: dict[str, Any] = {"groups": data.groups, "estimator": estimator, "secret": data.secret}
-        return replace(scan.scan_texts(data.samples, data.labels, **how), source_rows=data.rows)
+        return replace(scan_texts(data.samples, data.labels, **how), source_rows=data.rows)
 
     def shown(self, data: Dataset) -> Any:
         """The texts."""
         return data.samples
 
-    def locks(self, data: Dataset, options: TextOptions, keep: Sequence[Any], hide: Sequence[Any]) -> Locks:
+    def locks(
+        self, data: Dataset, options: TextOptions, keep: Sequence[Any], hide: Sequence[Any]
+    ) -> Locks:
         """Terms, and columns beside the texts."""
-        return dataset.lock_terms(data, dataset.term_options(options), keep, hide)
+        from lowtide.texts.dataset import lock_terms, term_options
+
+        return lock_terms(data, term_options(options), keep, hide)
 
     def utility(self, data: Dataset, name: str) -> Any:
         """The values of another column."""
-        return name if data.source.found is None else dataset.utility_values(data.source.found, name)
+        from lowtide.texts.dataset import utility_values
 
-    def layout(self, data: Dataset, options: TextOptions, locks: Locks, utility: str | None) -> dict[str, Any]:
+        return name if data.source.found is None else utility_values(data.source.found, name)
+
+    def layout(
+        self, data: Dataset, options: TextOptions, locks: Locks, utility: str | None
+    ) -> dict[str, Any]:
         """The column of texts, and those that are kept."""
         found = data.source.found
         return {"text": "text" if found is None else found.names[0], "kept": list(locks.columns)}
@@ -267,40 +320,69 @@ class TextModality:
         texts = encoder.as_texts(x)
         return [texts[place] for place in order]
 
-    def release_object(self, x: Any, plan: Plan, *, noise: Any, ids: Any, secret: Any = None) -> Changed:
+    def release_object(
+        self, x: Any, plan: Plan, *, noise: Any, ids: Any, secret: Any = None
+    ) -> Changed:
         """Texts without what the plan hides."""
-        released = releasing.release_texts(x, plan, noise=noise, ids=ids, secret=secret)
+        from lowtide.texts.releasing import release_texts
+
+        released = release_texts(x, plan, noise=noise, ids=ids, secret=secret)
         return Changed(released, len(released), None, float(released.words), float(released.hidden))
 
     def beside(self, out: Path, options: TextOptions) -> dict[str, Path]:
-        """The list of changes, which has the length of every hidden word; and which text is which, if shuffled."""
-        formats.format_of(out)
-        order = {"order": shuffling.order_beside(out)} if options.shuffle else {}
-        return {"changes": releasing.changes_beside(out), **order}
+        """The list of changes, which has the length of every hidden word; and which text is which,
+        if shuffled.
+        """
+        from lowtide.table_files.formats import format_of
+        from lowtide.table_files.shuffling import order_beside
+        from lowtide.texts.releasing import changes_beside
+
+        format_of(out)
+        order = {"order": order_beside(out)} if options.shuffle else {}
+        return {"changes": changes_beside(out), **order}
 
     def release_job(
         self, source: Place, plan: Plan, options: TextOptions, *, ids: Any, progress: bool | None
-    ) -> releasing.TextJob:
+    ) -> TextJob:
         """Texts of a file or a folder, released batch by batch."""
-        return releasing.TextJob(source, plan, options)
+        from lowtide.texts.releasing import TextJob
 
-    def parted_job(self, source: Place, plan: Plan, options: TextOptions, *, ids: Any) -> parted.TextPartedJob:
+        return TextJob(source, plan, options)
+
+    def parted_job(
+        self, source: Place, plan: Plan, options: TextOptions, *, ids: Any
+    ) -> TextPartedJob:
         """Texts of files, released in parts."""
-        return parted.TextPartedJob(source, plan, options)
+        from lowtide.texts.parted import TextPartedJob
 
-    def part_worker(self, plan: Plan, recipe: Mapping[str, Any]) -> parted.TextPartWorker:
+        return TextPartedJob(source, plan, options)
+
+    def part_worker(self, plan: Plan, recipe: Mapping[str, Any]) -> TextPartWorker:
         """One process of many that release texts."""
-        return parted.TextPartWorker(plan, recipe)
+        from lowtide.texts.parted import TextPartWorker
+
+        return TextPartWorker(plan, recipe)
 
     def match(
-        self, release: Any, reference: Any, secret: Any, options: TextOptions, *, utility: Any, progress: bool | None
+        self,
+        release: Any,
+        reference: Any,
+        secret: Any,
+        options: TextOptions,
+        *,
+        utility: Any,
+        progress: bool | None,
     ) -> Matched:
         """The same texts in the same order."""
-        return dataset.match_texts(release, reference, secret, options, utility)
+        from lowtide.texts.dataset import match_texts
+
+        return match_texts(release, reference, secret, options, utility)
 
 
 def _with_surface(counted: AttackRows, texts: Any) -> AttackRows:
-    return replace(counted, data=shown.SurfacedRows(counted.data, lambda: TEXTS.surface(texts)))
+    from lowtide.attack.surface import SurfacedRows
+
+    return replace(counted, data=SurfacedRows(counted.data, lambda: TEXTS.surface(texts)))
 
 
 TEXTS: Modality = TextModality()

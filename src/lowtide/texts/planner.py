@@ -1,4 +1,6 @@
-"""Texts for the Obfuscator: reference texts laid out, a policy for them, and what may be promised of it."""
+"""Texts for the Obfuscator: reference texts laid out, a policy for them, and what may be promised
+of it.
+"""
 
 from __future__ import annotations
 
@@ -10,20 +12,29 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lowtide.checks import LowtideError, count, one_of
-from lowtide.density.artefact import Density
 from lowtide.disclose.card import Feature, ReleaseCard
-from lowtide.disclose.certificate import Certificate, full_disclosure
+from lowtide.disclose.certificate import Certificate, certify_raw_past, full_disclosure
 from lowtide.disclose.check import Check
 from lowtide.disclose.noise import KEY_BYTES, KeyedNoise
-from lowtide.disclose.rehearsal import Goal, Rehearsal, Task, Tick, read_secret, read_utility, refuse_few
+from lowtide.disclose.raw_past import RawPast
+from lowtide.disclose.rehearsal import (
+    Goal,
+    Rehearsal,
+    Task,
+    Tick,
+    read_secret,
+    read_utility,
+    refuse_few,
+)
+from lowtide.estimate.density import Density
 from lowtide.formatting import in_ascii, interval, percents
 from lowtide.labels import Classes
 from lowtide.splits import read_groups, stream
 from lowtide.texts.encoder import TextEncoder, as_texts
 from lowtide.texts.hider import TextHider
 from lowtide.texts.learning import fit_texts, learn_similar
-from lowtide.texts.planning import CHECKERS, TextProblem, make_plan
-from lowtide.texts.policies import PaperTerms, TermPolicy
+from lowtide.texts.planning import TextProblem, make_plan
+from lowtide.texts.policies import TermPolicy
 from lowtide.texts.redraw_planning import rehearse_words
 from lowtide.texts.rewriting import MARK
 from lowtide.texts.terms import TermOptions, Vocabulary, find_terms
@@ -32,40 +43,47 @@ from lowtide.types import Bools, Labels
 
 _OPTIONS = TermOptions(min_count=2)
 _SHOWN = (
-    "There is no worst-case bound: the words that are left are released as they are, and what they tell rests on the "
-    "attacks."
+    "There is no worst-case bound: the words that are left are released as they are, and what they"
+    " tell rests on the attacks."
 )
 _FIXED = (
-    "The same terms are hidden in every text, wherever they occur; which ones was decided for the population, not for "
-    "the text."
+    "The same terms are hidden in every text, wherever they occur; which ones was decided for the"
+    " population, not for the text."
 )
 _TRACES = {
-    "drop": "A dropped word leaves a shorter text, and lengths were there for the attackers to read.",
-    "mask": "A mark shows that a hidden term stood there; the places of marks were there for the attackers to read.",
-    "replace": "A substitute shows what kind of term it stands for; substitutes were there for the attackers to read.",
+    "drop": (
+        "A dropped word leaves a shorter text, and lengths were there for the attackers to read."
+    ),
+    "mask": (
+        "A mark shows that a hidden term stood there; the places of marks were there for the"
+        " attackers to read."
+    ),
+    "replace": (
+        "A substitute shows what kind of term it stands for; substitutes were there for the"
+        " attackers to read."
+    ),
 }
-_PAPER = (
-    "No guarantee follows from the paper's rule: it looks at the raw text, the same term is hidden in one text and "
-    "shown in another, and the places of what is hidden tell about the secret."
-)
 _FILLED = (
-    "Hidden places are filled in with words drawn from their law given the words that are shown around them; neither "
-    "the hidden word nor the secret is looked at, so this tells no more than a mark in its place."
+    "Hidden places are filled in with words drawn from their law given the words that are shown"
+    " around them; neither the hidden word nor the secret is looked at, so this tells no more than"
+    " a mark in its place."
 )
 _REDRAWN = (
-    "Words were kept with a chance that an estimated density gives, and otherwise drawn from those that stand between "
-    "the same neighbours, so there is no worst-case bound: what is left is known from the attacks."
+    "Words were kept with a chance that an estimated density gives, and otherwise drawn from those"
+    " that stand between the same neighbours, so there is no worst-case bound: what is left is"
+    " known from the attacks."
 )
 _NAMES_STAY = (
-    "Names, handles, numbers, addresses, negations, signs and lengths are as they were, and go on telling what they do."
+    "Names, handles, numbers, addresses, negations, signs and lengths are as they were, and go on"
+    " telling what they do."
 )
 _NAMES_GIVE_WAY = (
-    "Handles, numbers, addresses, negations, signs and lengths are as they were, and go on telling what they do. Names "
-    "may have given way to words; none was put in."
+    "Handles, numbers, addresses, negations, signs and lengths are as they were, and go on telling"
+    " what they do. Names may have given way to words; none was put in."
 )
 _SECOND_LOOK = (
-    "It is about the release by itself. Whoever knows a true word of a text sees whether it was changed and learns "
-    "from that; a second release under another key is a second look."
+    "It is about the release by itself. Whoever knows a true word of a text sees whether it was"
+    " changed and learns from that; a second release under another key is a second look."
 )
 _UNKNOWN = "Words that are too rare in the reference texts to be terms are released as they are."
 
@@ -76,14 +94,17 @@ class TextSettings:
 
     Attributes:
         mark: what `mask` writes.
-        attackers: names of the attackers that check the release; by default all that need no network.
-        fill: `redraw` to fill in hidden places with words that fit between those that are shown; for `fixed`.
-        redraw_names: whether `redraw` may put words in the places of names; it never puts a name into a text.
+        attackers: names of the attackers that check the release; by default quick ones steer the
+            search, and all that an audit runs check its end.
+        fill: `redraw` to fill in hidden places with words that fit between those that are shown;
+            for `fixed`.
+        redraw_names: whether `redraw` may put words in the places of names; it never puts a name
+            into a text.
         history: how many texts of one writer the budget is about; for `fixed`, with groups.
     """
 
     mark: str = MARK
-    attackers: Sequence[str] = CHECKERS
+    attackers: Sequence[str] | None = None
     fill: str | None = None
     redraw_names: bool = False
     history: int = 1
@@ -96,7 +117,7 @@ class TextPlanner:
     Attributes:
         task: what was asked for.
         problem: the texts, terms and mechanism.
-        density: of the terms, for the paper's rule; `None` for others.
+        density: of the terms, for a rule that looks at the raw text; `None` for others.
     """
 
     task: Task
@@ -132,16 +153,22 @@ class TextPlanner:
         seed = count("random_state", task.seed, 0)
         options = _term_options(task.tide.features)
         density = None
-        if task.policy == "paper":
+        if task.past == "raw":
             # As the paper does, all texts are used; the rule promises nothing anyway.
             with one_thread():
-                density = fit_texts(texts, codes, task.tide.set_params(features=options)._options(), groups=groups)
+                density = fit_texts(
+                    texts, codes, task.tide.set_params(features=options)._options(), groups=groups
+                )
             encoder = cast("TextEncoder", density.encoder)
         else:
             encoder = _encoder(texts, task, options)
-        keep, hide = (_listed(name, getattr(task, name), encoder.vocabulary) for name in ("keep", "hide"))
+        keep, hide = (
+            _listed(name, getattr(task, name), encoder.vocabulary) for name in ("keep", "hide")
+        )
         if (keep & hide).any():
-            raise LowtideError(f"{int((keep & hide).sum())} term(s) cannot be both kept and hidden; choose")
+            raise LowtideError(
+                f"{int((keep & hide).sum())} term(s) cannot be both kept and hidden; choose"
+            )
         key = stream(seed, "text rehearsal").generate_state(KEY_BYTES // 4).tobytes()
         problem = TextProblem(
             texts,
@@ -154,7 +181,7 @@ class TextPlanner:
             hide,
             KeyedNoise(key),
             mark=task.settings.mark,
-            attackers=tuple(task.settings.attackers),
+            attackers=None if task.settings.attackers is None else tuple(task.settings.attackers),
             seed=seed,
             utility=useful,
             fill=task.settings.fill is not None,
@@ -189,28 +216,38 @@ class TextPlanner:
 
     def rehearse(self, goal: Goal | None, tick: Tick) -> Rehearsal:
         """Plan, and attack a rehearsal of the release."""
-        problem, prior, n = self.problem, self.classes.prior, len(self.problem.codes)
+        problem = self.problem
+        prior = self.classes.prior
+        n = len(self.problem.codes)
         if self.task.policy == "redraw":
             return self._redraw(tick)
         traces = (_FILLED if problem.fill else _TRACES[problem.how], _UNKNOWN)
         if self.density is not None:
             epsilon = self.task.threshold
-            paper = PaperTerms(problem.encoder.vocabulary, self.density, epsilon, problem.keep, problem.hide)
-            said = Certificate("paper", epsilon, full_disclosure(epsilon, prior, n), (_PAPER, _SHOWN, *traces))
-            return self._rehearsal(paper, problem.check(paper), said, None)
+            rule = RawPast(self.density, epsilon, problem.keep, problem.hide)
+            said = certify_raw_past(epsilon, prior, statements=(_SHOWN, *traces), rows=n)
+            return self._rehearsal(rule, problem.check(rule), said, None)
         epsilon = self.task.stated_at
         policy, check = make_plan(problem, goal=goal, kept=self.task.kept, tick=tick)
-        said = Certificate("fixed", epsilon, full_disclosure(epsilon, prior, n), (_SHOWN, _FIXED, *traces))
+        said = Certificate(
+            "fixed", epsilon, full_disclosure(epsilon, prior, n), (_SHOWN, _FIXED, *traces)
+        )
         return self._rehearsal(policy, check, said, int(policy.hidden.sum()))
 
     def _redraw(self, tick: Tick) -> Rehearsal:
-        problem, names = self.problem, self.task.settings.redraw_names
-        found = rehearse_words(problem, kept=self.task.kept, with_names=names, tick=lambda done: tick(0.9 * done))
-        epsilon, n = self.task.stated_at, len(problem.codes)
+        problem = self.problem
+        names = self.task.settings.redraw_names
+        found = rehearse_words(
+            problem, kept=self.task.kept, with_names=names, tick=lambda done: tick(0.9 * done)
+        )
+        epsilon = self.task.stated_at
+        n = len(problem.codes)
         caps = [one.cap for one in found.policy.redrawer.passes]
         words = (
-            f"About {1 - found.changed:.0%} of the words are as they were; nobody can tell which; do not use a single "
-            "text as a fact about a person.",
+            (
+                "The file does not mark which words were drawn anew, but an attacker may guess: do"
+                " not use a single text as a fact about a person."
+            ),
             _REDRAWN,
             _NAMES_GIVE_WAY if names else _NAMES_STAY,
             _UNKNOWN,
@@ -238,21 +275,28 @@ class TextPlanner:
         """The frozen result."""
         return TextHider(rehearsal.policy, rehearsal.mechanism, card)
 
-    def _rehearsal(self, policy: TermPolicy, check: Check, certificate: Certificate, terms: int | None) -> Rehearsal:
-        """What the card says of the rehearsed release of the reference texts. Terms are data: it names none.
+    def _rehearsal(
+        self, policy: TermPolicy, check: Check, certificate: Certificate, terms: int | None
+    ) -> Rehearsal:
+        """What the card says of the rehearsed release of the reference texts. Terms are data: it
+        names none.
 
         Args:
             policy: what is hidden.
             check: what attackers made of it.
             certificate: what may be promised.
-            terms: how many terms are hidden from everybody; `None` where that differs between texts.
+            terms: how many terms are hidden from everybody; `None` where that differs between
+                texts.
         """
         problem = self.problem
         release = problem.release(policy)
         changed = 1.0 - release.kept
         features: tuple[Feature, ...] = (Feature("words of the policy", changed),)
         if terms is not None:
-            features = (Feature(f"{terms} listed terms", float(terms > 0)), Feature("all other words", 0.0))
+            features = (
+                Feature(f"{terms} listed terms", float(terms > 0)),
+                Feature("all other words", 0.0),
+            )
         return Rehearsal(
             policy,
             problem.rewriter(policy),
@@ -276,31 +320,44 @@ class TextPlanner:
         told = check.together
         if told is None:
             return {}
-        found = f"{percents(told.accuracy)} right, {interval(told.information)} nats, {told.persons:,} writers"
+        found = (
+            f"{percents(told.accuracy)} right, {interval(told.information)} nats, {told.persons:,}"
+            " writers"
+        )
         return {"texts of one writer together": told.samples, "these tell": in_ascii(found)}
 
 
 def _check_settings(task: Task) -> None:
     """Refuse what does not go together."""
     settings = task.settings
+    if task.policy == "sequential" and task.past == "disclosed":
+        raise LowtideError(
+            "policy='sequential' of texts looks at the raw text, and promises nothing; give"
+            " past='raw' (--past raw), or use policy='fixed' or 'redraw'"
+        )
     if settings.history > 1 and (task.policy != "fixed" or task.budget is None):
         raise LowtideError(
-            f"a budget over {settings.history} texts of a writer is for policy='fixed' with a budget; leave history out"
+            f"a budget over {settings.history} texts of a writer is for policy='fixed' with a"
+            " budget; leave history out"
         )
     if settings.fill is not None:
         one_of("fill", settings.fill, ("redraw",))
         if task.policy != "fixed":
             raise LowtideError(f"fill is for policy='fixed', got {task.policy!r}; leave fill out")
         if task.mechanism == "replace":
-            raise LowtideError("mechanism='replace' leaves no place to fill in; leave mechanism or fill out")
+            raise LowtideError(
+                "mechanism='replace' leaves no place to fill in; leave mechanism or fill out"
+            )
         if _term_options(task.tide.features).ngrams > 1:
             raise LowtideError("fill works word by word; leave ngrams out")
     if settings.redraw_names and task.policy != "redraw":
-        raise LowtideError(f"redraw_names is for policy='redraw', got {task.policy!r}; leave it out")
+        raise LowtideError(
+            f"redraw_names is for policy='redraw', got {task.policy!r}; leave it out"
+        )
     if task.policy == "redraw" and task.row_budget > 0:
         raise LowtideError(
-            "redraw of texts takes the share of the words to keep, such as kept=0.95 (--kept 0.95), not a budget; by "
-            "default it changes all that clearly tells"
+            "redraw of texts takes the share of the words to keep, such as kept=0.95 (--kept 0.95),"
+            " not a budget; by default it changes all that clearly tells"
         )
 
 
@@ -318,17 +375,25 @@ def _term_options(features: Any) -> TermOptions:
     if features is None:
         return _OPTIONS
     if not isinstance(features, TermOptions):
-        raise LowtideError(f"the features of texts must be TermOptions, got {type(features).__name__}")
+        raise LowtideError(
+            f"the features of texts must be TermOptions, got {type(features).__name__}"
+        )
     return features
 
 
 def _encoder(texts: list[str], task: Task, options: TermOptions) -> TextEncoder:
-    """The terms of the reference texts and those to hide; alike ones only where words are replaced."""
+    """The terms of the reference texts and those to hide; alike ones only where words are
+    replaced.
+    """
     vocabulary = Vocabulary.learn(texts, options)
     more = [term for term in _written("hide", task.hide, options) if term not in vocabulary]
-    vocabulary = Vocabulary((*vocabulary.terms, *dict.fromkeys(more)), options) if more else vocabulary
+    vocabulary = (
+        Vocabulary((*vocabulary.terms, *dict.fromkeys(more)), options) if more else vocabulary
+    )
     none = np.full((len(vocabulary), 1), -1, dtype=np.int32)
-    return TextEncoder(vocabulary, learn_similar(texts, vocabulary) if task.mechanism == "replace" else none)
+    return TextEncoder(
+        vocabulary, learn_similar(texts, vocabulary) if task.mechanism == "replace" else none
+    )
 
 
 def _listed(name: str, terms: Sequence[str], vocabulary: Vocabulary) -> Bools:
@@ -338,7 +403,9 @@ def _listed(name: str, terms: Sequence[str], vocabulary: Vocabulary) -> Bools:
         if term in vocabulary:
             mask[vocabulary.index(term)] = True
         elif name == "hide":
-            raise LowtideError("a term to hide is not in the texts; policy='paper' knows nothing of it: leave it out")
+            raise LowtideError(
+                "a term to hide is not in the texts; past='raw' knows nothing of it: leave it out"
+            )
     return mask
 
 
@@ -348,11 +415,13 @@ def _written(name: str, terms: Sequence[str], options: TermOptions) -> list[str]
         raise LowtideError(f"{name} must be a list of terms, got a single text; put it into a list")
     written = []
     for place, term in enumerate(terms):
-        found = [one.text for one in find_terms(term, options) if (one.start, one.end) == (0, len(term))]
+        found = [
+            one.text for one in find_terms(term, options) if (one.start, one.end) == (0, len(term))
+        ]
         if len(found) != 1:
             raise LowtideError(
-                f"entry {place} of {name} is not one term as texts are read here; give words one by one, or set ngrams "
-                "in features"
+                f"entry {place} of {name} is not one term as texts are read here; give words one by"
+                " one, or set ngrams in features"
             )
         written += found
     return written

@@ -1,14 +1,17 @@
-"""Planning for texts: hide the terms that tell most for a word lost, and read what is left with a fresh attacker.
+"""Planning for texts: hide the terms that tell most for a word lost, and read what is left with a
+fresh attacker.
 
-One occurrence of a term tells `Σ_s p(s|term) log p(s|term) / p(s)`, estimated by empirical Bayes from how many
-writers bear a term out, not from how often it was written: what one writer always says is of no use against others.
-Hiding a term does not change what another tells by itself, so the order is found once. Orders that follow the weights
-of an attacker, retrained again and again, hide worse: a weight is small where other words say the same, and these say
-it still when the word is gone.
+One occurrence of a term tells `Σ_s p(s|term) log p(s|term) / p(s)`, estimated by empirical Bayes
+from how many writers bear a term out, not from how often it was written: what one writer always
+says is of no use against others. Hiding a term does not change what another tells by itself, so the
+order is found once. Orders that follow the weights of an attacker, retrained again and again, hide
+worse: a weight is small where other words say the same, and these say it still when the word is
+gone.
 
-What is left is read on texts that had no part in the order: terms that happen to tell in some texts are hidden first,
-and these texts then tell less than any others. Half of the planning texts give an order and the other half, by other
-writers, reads what it leaves; then the halves change places. The order of the plan is that of all planning texts.
+What is left is read on texts that had no part in the order: terms that happen to tell in some texts
+are hidden first, and these texts then tell less than any others. Half of the planning texts give an
+order and the other half, by other writers, reads what it leaves; then the halves change places. The
+order of the plan is that of all planning texts.
 
 From reference texts to a policy: plan, check with fresh attackers, hide more until they agree.
 """
@@ -22,10 +25,7 @@ import numpy as np
 from scipy.special import log_softmax
 
 from lowtide.attack.panel import AttackReport, attack
-from lowtide.attack.scores import calibrate
 from lowtide.attack.together import FEWEST_PERSONS, ToldTogether, told_together
-from lowtide.density.critics.bag import log_odds
-from lowtide.density.objectives import with_overlooked
 from lowtide.disclose.budget import Budget, Point, Reading, blended_worth
 from lowtide.disclose.check import Check
 from lowtide.disclose.history import budget_of_one
@@ -33,6 +33,9 @@ from lowtide.disclose.noise import KeyedNoise
 from lowtide.disclose.rehearsal import Goal, Tick, hide_until_kept
 from lowtide.disclose.standing import level_of
 from lowtide.errors import LowtideError
+from lowtide.estimate import stack
+from lowtide.estimate.learners.bag import log_odds
+from lowtide.estimate.objectives import with_overlooked
 from lowtide.labels import Classes
 from lowtide.splits import Split, generator, set_aside, some_rows, stream
 from lowtide.texts.attackers import TermWeights, fit_logistic
@@ -45,7 +48,10 @@ from lowtide.types import Bools, Floats, Labels
 
 Sparse: TypeAlias = Any  # scipy.sparse.csr_array, which carries no types
 _PENALTY = 1.0
-_STEP, _LATER_STEP, _LATER = 0.01, 0.025, 0.1  # shares of the words hidden between two readings, small at first
+# shares of the words hidden between two readings, small at first
+_STEP = 0.01
+_LATER_STEP = 0.025
+_LATER = 0.1
 _FAINT = 1e-12  # worth of a term that does not occur
 _MOST = 0.6  # share of the words up to which the curve is read
 _READING = 0.25  # share of the texts that read a release, by which attackers are judged
@@ -53,18 +59,22 @@ _ENOUGH = 0.5  # share of a budget at which the order is known far enough
 
 
 class Turn(NamedTuple):
-    """Row numbers of planning texts: those that order the terms, and others to fit and to judge an attacker."""
+    """Row numbers of planning texts: those that order the terms, and others to fit and to judge an
+    attacker.
+    """
 
     ordering: Labels
     fit: Labels
     judge: Labels
 
 
-def take_turns(codes: Labels, groups: Labels | None, seed: np.random.SeedSequence) -> tuple[Turn, ...]:
+def take_turns(
+    codes: Labels, groups: Labels | None, seed: np.random.SeedSequence
+) -> tuple[Turn, ...]:
     """Deal texts to two turns, in which the halves change places; groups stay together.
 
-    Where a class has too few groups for four parts, there is one turn, whose terms are ordered by the texts that
-    attackers are fitted to.
+    Where a class has too few groups for four parts, there is one turn, whose terms are ordered by
+    the texts that attackers are fitted to.
 
     Args:
         codes: (n,) classes.
@@ -74,14 +84,19 @@ def take_turns(codes: Labels, groups: Labels | None, seed: np.random.SeedSequenc
     first, *inner, alone = seed.spawn(4)
     try:
         halves = _parts(np.arange(len(codes)), codes, groups, 0.5, first)
-        parts = [_parts(half, codes, groups, _READING, own) for half, own in zip(halves, inner, strict=True)]
+        parts = [
+            _parts(half, codes, groups, _READING, own)
+            for half, own in zip(halves, inner, strict=True)
+        ]
     except LowtideError:
         fit, judge = _parts(np.arange(len(codes)), codes, groups, _READING, alone)
         return (Turn(fit, fit, judge),)
     return tuple(Turn(half, *part) for half, part in zip(halves, reversed(parts), strict=True))
 
 
-def _parts(rows: Labels, codes: Labels, groups: Labels | None, share: float, seed: np.random.SeedSequence) -> Split:
+def _parts(
+    rows: Labels, codes: Labels, groups: Labels | None, share: float, seed: np.random.SeedSequence
+) -> Split:
     """Row numbers of all texts, those of `rows` that are kept and those set aside."""
     numbers = None if groups is None else np.unique(groups[rows], return_inverse=True)[1]
     split = set_aside(codes[rows], numbers, share, seed=seed)
@@ -90,18 +105,21 @@ def _parts(rows: Labels, codes: Labels, groups: Labels | None, share: float, see
 
 @dataclass(frozen=True, eq=False)
 class TermPlanner:
-    """Finds the order of hiding, reading every release on the way with attackers that are fitted afresh.
+    """Finds the order of hiding, reading every release on the way with attackers that are fitted
+    afresh.
 
     Attributes:
         counts: (n, m) sparse counts of the terms of planning texts.
         codes: (n,) their classes.
         prior: (|S|,) shares of the classes.
         groups: (n,) texts of one group are one witness; `None` where each stands for itself.
-        turns: which texts order terms, and which texts of other groups read what is left; see `take_turns`.
+        turns: which texts order terms, and which texts of other groups read what is left; see
+            `take_turns`.
         keep: (m,) terms that must be shown.
         hide: (m,) terms that must be hidden.
         stop: a budget; hiding ends well below it.
-        utility: (n,) classes of what the release should still tell; terms that carry it are hidden later.
+        utility: (n,) classes of what the release should still tell; terms that carry it are hidden
+            later.
         tick: called with the share of the work that is done.
     """
 
@@ -117,19 +135,29 @@ class TermPlanner:
     tick: Callable[[float], None] = field(default=lambda _: None, repr=False)
 
     def plan(self, vocabulary: Vocabulary) -> FixedTerms:
-        """The policy that hides nothing but what must be, with the order and the curve of all others."""
+        """The policy that hides nothing but what must be, with the order and the curve of all
+        others.
+        """
         tokens = np.asarray(self.counts.sum(axis=0), dtype=np.float64).ravel()
         order, gone = self._order(np.arange(len(self.codes)), tokens)
         others = [self._order(turn.ordering, tokens) for turn in self.turns]
-        depth, free = int(self.hide.sum()), len(tokens) - int((self.keep & ~self.hide).sum())
+        depth = int(self.hide.sum())
+        free = len(tokens) - int((self.keep & ~self.hide).sum())
         policy = FixedTerms(vocabulary, self.hide & ~self.keep, order, tokens, self.keep, self.hide)
         curve: list[Point] = []
         while True:
             # As many words of each order as of the plan's.
-            depths = [depth if depth >= free else int((share <= gone[depth] + 1e-9).sum()) - 1 for _, share in others]
+            depths = [
+                depth if depth >= free else int((share <= gone[depth] + 1e-9).sum()) - 1
+                for _, share in others
+            ]
             shown = [np.sort(terms[k:]) for k, (terms, _) in zip(depths, others, strict=True)]
             reading = self._attack(shown, self.codes, self.prior)
-            useful = None if self.utility is None else self._attack(shown, self.utility, _shares(self.utility))
+            useful = (
+                None
+                if self.utility is None
+                else self._attack(shown, self.utility, _shares(self.utility))
+            )
             curve.append(Point(policy.first(depth).hidden, 1 - float(gone[depth]), reading, useful))
             self.tick(min(1.0, float(gone[depth]) / _MOST))
             if depth >= free or gone[depth] >= _MOST or self._enough(reading):
@@ -139,23 +167,34 @@ class TermPlanner:
         return replace(policy, curve=tuple(curve))
 
     def _order(self, rows: Labels, tokens: Floats) -> tuple[Labels, Floats]:
-        """The terms in the order of hiding that some texts give, (m,), and the share of words gone, (m + 1,)."""
+        """The terms in the order of hiding that some texts give, (m,), and the share of words gone,
+        (m + 1,).
+        """
         order = np.lexsort((-self._gain(rows, tokens), self.keep, ~self.hide))
         return order, np.concatenate([[0.0], np.cumsum(tokens[order])]) / tokens.sum()
 
     def _gain(self, rows: Labels, tokens: Floats) -> Floats:
-        """(m,) what hiding each term gains for what it costs: a word, or its share of what should still be told."""
+        """(m,) what hiding each term gains for what it costs: a word, or its share of what should
+        still be told.
+        """
         secret = self._information(rows, self.codes, len(self.prior))
         if self.utility is None:
             return secret
         plain = tokens / tokens.sum()
-        useful = tokens * np.maximum(self._information(rows, self.utility, int(self.utility.max()) + 1), 0.0)
+        useful = tokens * np.maximum(
+            self._information(rows, self.utility, int(self.utility.max()) + 1), 0.0
+        )
         return secret * plain / np.maximum(blended_worth(plain, useful), _FAINT)
 
     def _information(self, rows: Labels, codes: Labels, classes: int) -> Floats:
-        """(m,) what one occurrence of each term tells of classes (n,), in nats, from some of the texts."""
-        counts, codes = self.counts[rows], codes[rows]
-        groups = None if self.groups is None else np.unique(self.groups[rows], return_inverse=True)[1]
+        """(m,) what one occurrence of each term tells of classes (n,), in nats, from some of the
+        texts.
+        """
+        counts = self.counts[rows]
+        codes = codes[rows]
+        groups = (
+            None if self.groups is None else np.unique(self.groups[rows], return_inverse=True)[1]
+        )
         share = np.bincount(codes, np.asarray(counts.sum(axis=1)).ravel(), minlength=classes)
         share = np.maximum(share / max(share.sum(), 1.0), 1e-6)
         odds = np.log(share) + log_odds(counts, codes, len(share), "counts", groups=groups)
@@ -166,26 +205,39 @@ class TermPlanner:
         limit = self.stop
         if limit is None:
             return False
-        return Budget(limit.limit * (1 if limit.unit == "accuracy" else _ENOUGH), limit.unit).meets(reading)
+        return Budget(limit.limit * (1 if limit.unit == "accuracy" else _ENOUGH), limit.unit).meets(
+            reading
+        )
 
     def _attack(self, shown: Sequence[Labels], codes: Labels, prior: Floats) -> Reading:
-        """What fresh regressions on the terms `shown` of each turn read of the classes (n,) of texts they never saw."""
-        found = [self._density(turn, terms, codes, prior) for turn, terms in zip(self.turns, shown, strict=True)]
+        """What fresh regressions on the terms `shown` of each turn read of the classes (n,) of
+        texts they never saw.
+        """
+        found = [
+            self._density(turn, terms, codes, prior)
+            for turn, terms in zip(self.turns, shown, strict=True)
+        ]
         judged = np.concatenate([turn.judge for turn in self.turns])
         reading = Reading.of(np.concatenate(found), codes[judged], prior)
         return replace(reading, leakage=with_overlooked(reading.leakage))
 
     def _density(self, turn: Turn, shown: Labels, codes: Labels, prior: Floats) -> Floats:
-        """The density (judged texts, classes) by a regression on the terms `shown`; 0 where none can be fitted."""
-        fit, judge = turn.fit, turn.judge
+        """The density (judged texts, classes) by a regression on the terms `shown`; 0 where none
+        can be fitted.
+        """
+        fit = turn.fit
+        judge = turn.judge
         if not len(shown) or len(np.unique(codes[fit])) < len(prior):
             return np.zeros((len(judge), len(prior)))
         train = self.counts[fit][:, shown]
         weights = TermWeights(train)
         model = fit_logistic(weights(train), codes[fit], _PENALTY)
+        log_prior = np.log(prior)
         scores = np.asarray(model.predict_log_proba(weights(self.counts[judge][:, shown])))
-        believed = calibrate(log_softmax(np.maximum(scores, -30.0), axis=1), codes[judge], prior=prior)
-        return np.asarray(np.log(believed(scores)) - np.log(prior))
+        answers = log_softmax(np.maximum(scores, -30.0), axis=1)[None] - log_prior
+        weight = stack.weigh(answers, codes[judge], log_prior)
+        density = stack.mixed(answers, weight, log_prior)
+        return np.log(stack.never_certain(density, log_prior, len(judge))) - log_prior
 
 
 def _shares(codes: Labels) -> Floats:
@@ -193,9 +245,10 @@ def _shares(codes: Labels) -> Floats:
     return np.bincount(codes) / len(codes)
 
 
-CHECKERS = ("words", "weighted words", "naive bayes")
+QUICK = ("words", "weighted words", "naive bayes")  # steer the search
 _JUDGING = 0.25  # share of the texts
-_ATTACKED, _PLANNED = 40_000, 60_000
+_ATTACKED = 40_000
+_PLANNED = 60_000
 _MORE = 0.03  # share of the words that is hidden in addition while attackers disagree
 
 
@@ -214,7 +267,8 @@ class TextProblem:
         hide: (m,) terms that must be hidden.
         rehearsal: for trying releases out; never the key of the release itself.
         mark: what a mask is.
-        attackers: names of those that check.
+        attackers: names of those that check; by default quick ones steer the search, and all of an
+            audit check its end.
         seed: of everything.
         utility: (n,) classes of what the release should still tell; `None` when nothing is named.
         fill: whether hidden places are filled in.
@@ -231,7 +285,7 @@ class TextProblem:
     hide: Bools = field(repr=False)
     rehearsal: KeyedNoise
     mark: str = MARK
-    attackers: tuple[str, ...] = CHECKERS
+    attackers: tuple[str, ...] | None = None
     seed: int = 0
     utility: Labels | None = field(default=None, repr=False)
     fill: bool = False
@@ -239,10 +293,15 @@ class TextProblem:
 
     @cached_property
     def judged(self) -> Bools:
-        """(n,) texts that judge a release and have no part in planning it; the others are for planning."""
+        """(n,) texts that judge a release and have no part in planning it; the others are for
+        planning.
+        """
         rows = np.arange(len(self.codes))
         return np.isin(
-            rows, _parts(rows, self.codes, self.groups, _JUDGING, stream(self.seed, "text judged rows")).aside
+            rows,
+            _parts(
+                rows, self.codes, self.groups, _JUDGING, stream(self.seed, "text judged rows")
+            ).aside,
         )
 
     @property
@@ -251,7 +310,10 @@ class TextProblem:
         if self.history == 1:
             return int(self.judged.sum())
         if self.groups is None:
-            raise LowtideError("a budget over several texts of a writer needs to know who wrote them; name the group")
+            raise LowtideError(
+                "a budget over several texts of a writer needs to know who wrote them; name the"
+                " group"
+            )
         found = int((np.bincount(self.groups[self.judged]) >= self.history).sum())
         if found < FEWEST_PERSONS:
             raise _too_long(self.history)
@@ -260,10 +322,14 @@ class TextProblem:
     @cached_property
     def tokens(self) -> Floats:
         """(m,) how often each term occurs."""
-        return np.asarray(self.encoder.vocabulary.counts(self.texts).sum(axis=0), dtype=np.float64).ravel()
+        return np.asarray(
+            self.encoder.vocabulary.counts(self.texts).sum(axis=0), dtype=np.float64
+        ).ravel()
 
     def plan(self, *, stop: Budget | None = None, tick: Tick = lambda _: None) -> FixedTerms:
-        """The order in which terms are best hidden, and the curve; nothing is hidden yet but what must be."""
+        """The order in which terms are best hidden, and the curve; nothing is hidden yet but what
+        must be.
+        """
         rows = self._some(np.flatnonzero(~self.judged), _PLANNED)
         counts = self.encoder.vocabulary.counts([self.texts[row] for row in rows])
         codes = self.codes[rows]
@@ -271,7 +337,9 @@ class TextProblem:
         groups = None if self.groups is None else self.groups[rows]
         utility = None if self.utility is None else self.utility[rows]
         turns = take_turns(codes, groups, stream(self.seed, "text planning rows"))
-        planner = TermPlanner(counts, codes, prior, groups, turns, self.keep, self.hide, stop, utility, tick)
+        planner = TermPlanner(
+            counts, codes, prior, groups, turns, self.keep, self.hide, stop, utility, tick
+        )
         return planner.plan(self.encoder.vocabulary)
 
     def rewriter(self, policy: TermPolicy) -> Rewriter:
@@ -318,27 +386,38 @@ class TextProblem:
     def _attacked(self, released: list[str], some: Labels, look: int) -> Check:
         """What fresh attackers make of released texts, whose numbers are `some`."""
 
-        def learnt(codes: Labels) -> AttackReport:
-            return attack(
-                released,
-                codes[some],
-                groups=None if self.groups is None else self.groups[some],
-                attackers=self.attackers,
-                test=self.judged[some],
-                seed=self.seed,
-                level=level_of(look),
-                progress=False,
+        def attacked(attackers: tuple[str, ...] | None) -> Check:
+            def learnt(codes: Labels) -> AttackReport:
+                return attack(
+                    released,
+                    codes[some],
+                    groups=None if self.groups is None else self.groups[some],
+                    attackers=attackers,
+                    test=self.judged[some],
+                    seed=self.seed,
+                    level=level_of(look),
+                    progress=False,
+                )
+
+            useful = None if self.utility is None else learnt(self.utility)
+            found = learnt(self.codes)
+            return Check(
+                None, found, useful, together=self._together(found, some, look), ask=learnt
             )
 
-        useful = None if self.utility is None else learnt(self.utility)
-        found = learnt(self.codes)
-        return Check(None, found, useful, together=self._together(found, some, look), ask=learnt)
+        if self.attackers is not None:
+            return attacked(self.attackers)
+        return replace(attacked(QUICK), complete=lambda: attacked(None))
 
     def _together(self, found: AttackReport, some: Labels, look: int) -> ToldTogether | None:
-        """What as many texts of one writer tell as the budget is about; `None` where it is about one."""
+        """What as many texts of one writer tell as the budget is about; `None` where it is about
+        one.
+        """
         if self.history == 1 or self.groups is None:
             return None
-        told = told_together(found, self.groups[some], (self.history,), seed=self.seed, level=level_of(look)).told
+        told = told_together(
+            found, self.groups[some], (self.history,), seed=self.seed, level=level_of(look)
+        ).told
         if not told:
             raise _too_long(self.history)
         return told[0]
@@ -349,13 +428,19 @@ class TextProblem:
         return some_rows(rows, most, generator(self.seed, "text sample"))
 
 
-def make_plan(problem: TextProblem, *, goal: Goal | None, kept: float | None, tick: Tick) -> tuple[FixedTerms, Check]:
+def make_plan(
+    problem: TextProblem, *, goal: Goal | None, kept: float | None, tick: Tick
+) -> tuple[FixedTerms, Check]:
     """Plan for the whole population.
 
-    With a budget, more is hidden until it is kept; with a share to keep, fresh attackers only tell what that share
-    leaves them.
+    With a budget, more is hidden until it is kept; with a share to keep, fresh attackers only tell
+    what that share leaves them.
     """
-    planned = None if goal is None else budget_of_one(goal.aim.planned, problem.history, problem.classes.prior)
+    planned = (
+        None
+        if goal is None
+        else budget_of_one(goal.aim.planned, problem.history, problem.classes.prior)
+    )
     plan = problem.plan(stop=planned, tick=lambda done: tick(0.6 * done))
     if kept is not None or goal is None or planned is None:
         chosen = plan.at(1.0 if kept is None else kept)
@@ -374,8 +459,8 @@ def make_plan(problem: TextProblem, *, goal: Goal | None, kept: float | None, ti
 
 def _too_long(history: int) -> LowtideError:
     return LowtideError(
-        f"fewer than {FEWEST_PERSONS} writers have {history} texts among those that judge; ask for fewer (history), or "
-        "give more texts"
+        f"fewer than {FEWEST_PERSONS} writers have {history} texts among those that judge; ask for"
+        " fewer (history), or give more texts"
     )
 
 
@@ -384,6 +469,7 @@ def _unreachable(problem: TextProblem, budget: Budget, check: Check) -> LowtideE
     leakage = f"{left.value:.4f} nat [{left.low:.4f}, {left.high:.4f}]"
     kept = f"the {int(problem.keep.sum())} terms to keep, " if problem.keep.any() else ""
     return LowtideError(
-        f"with every term hidden, {kept}words too rare to be terms, signs and the lengths of texts still tell "
-        f"{leakage}; the budget is {budget}: raise it" + (", or keep fewer terms" if kept else "")
+        f"with every term hidden, {kept}words too rare to be terms, signs and the lengths of texts"
+        f" still tell {leakage}; the budget is {budget}: raise it"
+        + (", or keep fewer terms" if kept else "")
     )

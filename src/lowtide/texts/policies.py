@@ -1,4 +1,6 @@
-"""Policies for texts: which words to hide. What each looks at, and so may promise, is as for tables."""
+"""Policies for texts: which words to hide. What each looks at, and so may promise, is as for
+tables.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +10,9 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from lowtide.checks import LowtideError, limit_of, within
+from lowtide.checks import LowtideError, within
 from lowtide.disclose.budget import Budget, Point
-from lowtide.disclose.saved import Parts, Tensors, density_parts, ordered_parts, read_density, read_mask, read_ordered
+from lowtide.disclose.saved import Parts, Tensors, ordered_parts, read_ordered
 from lowtide.texts.terms import Vocabulary
 from lowtide.types import Bools, Floats, Ints
 
@@ -29,20 +31,13 @@ class TermPolicy(Protocol):
         ...
 
 
-class TextConditionals(Protocol):
-    """What the paper's rule asks: a fitted density of texts."""
-
-    def conditionals(self, x: Any) -> Any:
-        """`TermConditionals` of texts."""
-        ...
-
-
 @dataclass(frozen=True, eq=False)
 class FixedTerms:
-    """One list of terms for everybody, hidden wherever they occur, and all lists that keep more or less.
+    """One list of terms for everybody, hidden wherever they occur, and all lists that keep more or
+    less.
 
-    What is hidden of a text follows from the list and the text's own words; no further decision about the text is made
-    that could tell something.
+    What is hidden of a text follows from the list and the text's own words; no further decision
+    about the text is made that could tell something.
 
     Attributes:
         vocabulary: the terms.
@@ -51,7 +46,8 @@ class FixedTerms:
         tokens: (m,) how often each occurs in the texts it was planned with.
         keep: (m,) terms that are shown whatever happens.
         hide: (m,) terms that are hidden whatever happens.
-        curve: what attackers are left with, against the share of words kept; they are fitted anew for every point.
+        curve: what attackers are left with, against the share of words kept; they are fitted anew
+            for every point.
     """
 
     name: ClassVar[str] = "fixed"
@@ -78,7 +74,9 @@ class FixedTerms:
         return (self.hidden[found] for found in columns)
 
     def at(self, kept: float) -> FixedTerms:
-        """The policy that keeps the share `kept` of the words, or a little more where terms do not add up to it."""
+        """The policy that keeps the share `kept` of the words, or a little more where terms do not
+        add up to it.
+        """
         share = float(within("kept", kept, 0.0, 1.0))
         gone = np.cumsum(self.tokens[self.order]) / self.tokens.sum()
         return self.first(int((gone <= 1 - share + 1e-9).sum()))
@@ -90,7 +88,9 @@ class FixedTerms:
         return replace(self, hidden=(hidden | self.hide) & ~self.keep)
 
     def under(self, budget: Budget | float | str) -> FixedTerms | None:
-        """The policy that keeps most words of those on the curve that keep the budget; `None` when none does."""
+        """The policy that keeps most words of those on the curve that keep the budget; `None` when
+        none does.
+        """
         limit = Budget.read(budget)
         met = next((point for point in self.curve if limit.meets(point.reading)), None)
         return None if met is None else replace(self, hidden=met.hidden)
@@ -107,56 +107,13 @@ class FixedTerms:
         return config, {**tensors, "tokens": np.array(self.tokens)}
 
     @classmethod
-    def read(cls, config: Mapping[str, Any], tensors: Tensors, vocabulary: Vocabulary, where: Any) -> FixedTerms:
+    def read(
+        cls, config: Mapping[str, Any], tensors: Tensors, vocabulary: Vocabulary, where: Any
+    ) -> FixedTerms:
         """Rebuild what `parts` gave."""
         tokens = tensors["tokens"].astype(np.float64)
         if tokens.shape != (len(vocabulary),):
             raise LowtideError("the counts of terms are not one number for each; make it again")
-        return cls(vocabulary=vocabulary, tokens=tokens, **read_ordered(config, tensors, len(vocabulary)))
-
-
-@dataclass(frozen=True, eq=False)
-class PaperTerms:
-    """The paper's rule: hide a term where its density given the *raw* terms before it exceeds ε (paper, Eq. 4).
-
-    Terms come in the order of the vocabulary. The same term is hidden in one text and shown in another, so the places
-    of what is hidden tell about the secret; nothing is promised.
-
-    Attributes:
-        vocabulary: the terms.
-        density: of counts of these terms.
-        epsilon: ε.
-        keep: (m,) terms that are never hidden.
-        hide: (m,) terms that always are.
-    """
-
-    name: ClassVar[str] = "paper"
-    vocabulary: Vocabulary = field(repr=False)
-    density: TextConditionals = field(repr=False)
-    epsilon: float
-    keep: Bools = field(repr=False)
-    hide: Bools = field(repr=False)
-
-    def flags(self, texts: Sequence[str], columns: Sequence[Ints]) -> Iterator[Bools]:
-        """`max_s |i(s; x_j | x^{j−1})| > ε`, of every occurrence of the term."""
-        steps = self.density.conditionals(list(texts))
-        if len(steps.indptr) != len(texts) + 1:
-            raise LowtideError("the density answers for other texts than it was asked about; fit it again")
-        telling = np.abs(np.asarray(steps.values)).max(axis=-1) > self.epsilon
-        for row, found in enumerate(columns):
-            mine = slice(steps.indptr[row], steps.indptr[row + 1])
-            above = np.asarray(steps.terms[mine])[telling[mine]]
-            yield (np.isin(found, above) & ~self.keep[found]) | self.hide[found]
-
-    def parts(self) -> Parts:
-        """Plain JSON, and the masks and the weights of the density as tensors."""
-        density, tensors = density_parts(self.density)
-        masks = {"keep": np.array(self.keep), "hide": np.array(self.hide)}
-        return {"name": self.name, "epsilon": self.epsilon, "density": density}, {**tensors, **masks}
-
-    @classmethod
-    def read(cls, config: Mapping[str, Any], tensors: Tensors, vocabulary: Vocabulary, where: Any) -> PaperTerms:
-        """Rebuild what `parts` gave."""
-        keep, hide = (read_mask(tensors[name], len(vocabulary)) for name in ("keep", "hide"))
-        density = read_density(config["density"], tensors, where)
-        return cls(vocabulary, density, limit_of(config["epsilon"]), keep, hide)
+        return cls(
+            vocabulary=vocabulary, tokens=tokens, **read_ordered(config, tensors, len(vocabulary))
+        )

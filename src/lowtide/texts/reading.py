@@ -37,8 +37,8 @@ class Duplicates:
     """Which texts are copies of each other.
 
     Attributes:
-        codes: (n,) the same number for the same words in the same order, from 0 in the order of first appearance. A
-            text without words is a copy of nothing.
+        codes: (n,) the same number for the same words in the same order, from 0 in the order of
+            first appearance. A text without words is a copy of nothing.
         exact: how many texts are, character by character, an earlier one.
         near: how many more have the same words as an earlier one.
         across: how many texts have a copy in another group; 0 where no groups were given.
@@ -55,7 +55,8 @@ def duplicates(texts: Sequence[str], groups: Iterable[Any] | None = None) -> Dup
 
     Args:
         texts: n texts.
-        groups: of each text, such as its author or the part of a split it is in, to count copies across.
+        groups: of each text, such as its author or the part of a split it is in, to count copies
+            across.
     """
     words = cleaner(_OPTIONS).words
     numbers: dict[object, int] = {}
@@ -81,7 +82,8 @@ def duplicates(texts: Sequence[str], groups: Iterable[Any] | None = None) -> Dup
 def split_groups(texts: Sequence[str], authors: Iterable[Any] | None = None) -> Ints:
     """Group texts so that a split by group puts neither an author nor a text on both sides.
 
-    Texts of one author belong together, and so do copies; a text copied by many authors ties all of them.
+    Texts of one author belong together, and so do copies; a text copied by many authors ties all of
+    them.
 
     Args:
         texts: n texts.
@@ -97,18 +99,25 @@ def split_groups(texts: Sequence[str], authors: Iterable[Any] | None = None) -> 
     # A graph of texts and authors, with an edge for every row: what hangs together is a group.
     shift = int(codes.max()) + 1
     nodes = shift + int(writers.max()) + 1
-    edges = sparse.coo_array((np.ones(len(codes), np.int8), (codes, shift + writers)), shape=(nodes, nodes))
+    edges = sparse.coo_array(
+        (np.ones(len(codes), np.int8), (codes, shift + writers)), shape=(nodes, nodes)
+    )
     _, parts = connected_components(edges, directed=False)
     return coded(parts[codes].tolist(), len(codes))
 
 
 def coded(values: Iterable[Any], rows: int) -> Ints:
-    """Numbers for values, from 0 in the order of first appearance; a missing one is like no other."""
+    """Numbers for values, from 0 in the order of first appearance; a missing one is like no
+    other.
+    """
     listed = values.to_pylist() if hasattr(values, "to_pylist") else list(values)
     if len(listed) != rows:
         raise LowtideError(f"there must be one group for each text, got {len(listed)} for {rows}")
     numbers: dict[object, int] = {}
-    keys = (("missing", row) if _is_missing(value) else ("known", value) for row, value in enumerate(listed))
+    keys = (
+        ("missing", row) if _is_missing(value) else ("known", value)
+        for row, value in enumerate(listed)
+    )
     return np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.intp)
 
 
@@ -122,9 +131,21 @@ def _digest(text: str) -> bytes:
 
 __all__ = ["Duplicates", "TextCounts", "TextSet", "duplicates", "read_texts", "split_groups"]
 
-TEXT, LABEL, FILE, SPLIT = "text", "label", "file", "split"
+TEXT = "text"
+LABEL = "label"
+FILE = "file"
+SPLIT = "split"
 _SPLITS = ("train", "valid", "validation", "val", "dev", "test")
-_USUAL = ("text", "tweet", "message", "content", "body", "comment", "post", "review")  # when no column is named
+_USUAL = (
+    "text",
+    "tweet",
+    "message",
+    "content",
+    "body",
+    "comment",
+    "post",
+    "review",
+)  # when no column is named
 
 
 @dataclass(frozen=True)
@@ -150,8 +171,10 @@ class TextSet:
 
     Attributes:
         texts: (n,) texts; a missing one is empty.
-        secret: (n,) values of the secret, missing where nothing is said; `None` where none was asked for.
-        groups: (n,) who wrote each text, or what else must stay on one side of a split; `None` likewise.
+        secret: (n,) values of the secret, missing where nothing is said; `None` where none was
+            asked for.
+        groups: (n,) who wrote each text, or what else must stay on one side of a split; `None`
+            likewise.
         others: n rows with all columns but the text and the secret, as they are in the file.
         names: of the columns of text, secret and group.
         counts: what a person should know.
@@ -172,8 +195,12 @@ class TextSet:
         places = np.asarray(rows)
         places = np.flatnonzero(places) if places.dtype == np.bool_ else places.astype(np.intp)
         texts = tuple(self.texts[row] for row in places.tolist())
-        secret, groups = (None if part is None else part.take(places) for part in (self.secret, self.groups))
-        others = _rows(self.others.take(places) if self.others.num_columns else self.others, len(texts))
+        secret, groups = (
+            None if part is None else part.take(places) for part in (self.secret, self.groups)
+        )
+        others = _rows(
+            self.others.take(places) if self.others.num_columns else self.others, len(texts)
+        )
         return TextSet(texts, secret, groups, others, self.names, _count(texts, secret))
 
     def split_groups(self) -> Ints:
@@ -192,10 +219,11 @@ def read_texts(
     """Read texts.
 
     Args:
-        path: a table (CSV, Parquet, Arrow or JSON lines, or a data frame), or a folder with a folder of `.txt` files
-            for each class, which is then the secret `label`; folders named train, valid and test above them become the
-            column `split`.
-        text: the column of texts; by default `text` or another usual name, or the only column of text there is.
+        path: a table (CSV, Parquet, Arrow or JSON lines, or a data frame), or a folder with a
+            folder of `.txt` files for each class, which is then the secret `label`; folders named
+            train, valid and test above them become the column `split`.
+        text: the column of texts; by default `text` or another usual name, or the only column of
+            text there is.
         secret: the column of the secret, if it is wanted.
         group: the column that says who wrote a text, if it is wanted.
         encoding: of CSV and of text files.
@@ -212,34 +240,52 @@ def read_texts(
     secret, group = (None if name is None else find_column(name, names) for name in (secret, group))
     column = _text_column(table, text, taken=(secret, group), where=place)
     if column in (secret, group):
-        raise LowtideError(f"column {column!r} of {place} cannot be both the text and something else; name another one")
+        raise LowtideError(
+            f"column {column!r} of {place} cannot be both the text and something else; name"
+            " another one"
+        )
     texts = tuple("" if value is None else value for value in table[column].to_pylist())
     values, groups = (None if name is None else table[name] for name in (secret, group))
     counts = _count(texts, values)
     if counts.empty == counts.texts:
-        raise LowtideError(f"no text of column {column!r} of {place} has a word in it; name another column")
+        raise LowtideError(
+            f"no text of column {column!r} of {place} has a word in it; name another column"
+        )
     if values is not None and counts.without_secret == counts.texts:
-        raise LowtideError(f"column {secret!r} of {place} is empty in all rows; name another secret")
+        raise LowtideError(
+            f"column {secret!r} of {place} is empty in all rows; name another secret"
+        )
     others = table.drop_columns([name for name in (column, secret) if name is not None])
-    return TextSet(texts, values, groups, _rows(others, len(texts)), (column, secret, group), counts)
+    return TextSet(
+        texts, values, groups, _rows(others, len(texts)), (column, secret, group), counts
+    )
 
 
-def _text_column(table: pa.Table, name: str | None, *, taken: Sequence[str | None], where: object) -> str:
+def _text_column(
+    table: pa.Table, name: str | None, *, taken: Sequence[str | None], where: object
+) -> str:
     """The column of texts, asked for or found."""
     if name is not None:
         column = find_column(name, table.column_names)
         kind = table.schema.field(column).type
         if not is_text(kind):
             raise LowtideError(
-                f"column {column!r} of {where} holds {type_word(kind)} values, not texts; name the column of texts"
+                f"column {column!r} of {where} holds {type_word(kind)} values, not texts; name the"
+                " column of texts"
             )
         return column
-    free = [item.name for item in table.schema if is_text(item.type) and item.name not in (*taken, SPLIT)]
+    free = [
+        item.name
+        for item in table.schema
+        if is_text(item.type) and item.name not in (*taken, SPLIT)
+    ]
     usual = [column for word in _USUAL for column in free if column.casefold() == word]
     if usual or len(free) == 1:
         return (usual or free)[0]
     found = f"one of {', '.join(map(repr, free[:8]))}" if free else "but none holds text"
-    raise LowtideError(f"cannot tell which column of {where} holds the texts, {found}; name it with text=")
+    raise LowtideError(
+        f"cannot tell which column of {where} holds the texts, {found}; name it with text="
+    )
 
 
 def _count(texts: Sequence[str], secret: pa.ChunkedArray | None) -> TextCounts:
@@ -257,14 +303,20 @@ def _rows(table: pa.Table, rows: int) -> pa.Table:
 
 
 def _read_folder(root: Place, encoding: str) -> pa.Table:
-    """The texts of a folder as a table: `text`, `label` where there are classes, `split` where there is one, `file`."""
+    """The texts of a folder as a table: `text`, `label` where there are classes, `split` where
+    there is one, `file`.
+    """
     files = sorted(_walk(root))
     if not files:
-        raise LowtideError(f"{root} holds no .txt files; give a folder of them for each class, or a table")
+        raise LowtideError(
+            f"{root} holds no .txt files; give a folder of them for each class, or a table"
+        )
     parts = [PurePosixPath(name).parts for name in files]
     depth = 1 if all(path[0] in _SPLITS and len(path) > 1 for path in parts) else 0
     labels = [path[depth] if len(path) > depth + 1 else None for path in parts]
-    columns: dict[str, Any] = {TEXT: pa.array([_read_file(root / name, encoding) for name in files], pa.string())}
+    columns: dict[str, Any] = {
+        TEXT: pa.array([_read_file(root / name, encoding) for name in files], pa.string())
+    }
     if len({label for label in labels if label is not None}) > 1:
         columns[LABEL] = pa.array(labels, pa.string())
     if depth:
@@ -280,20 +332,30 @@ def _walk(root: Place) -> list[str]:
     for place, folders, names in os.walk(root):
         folders[:] = [name for name in folders if not name.startswith((".", "__MACOSX"))]
         below = Path(place).relative_to(root)
-        shown = (name for name in names if name.lower().endswith(".txt") and not name.startswith("."))
+        shown = (
+            name for name in names if name.lower().endswith(".txt") and not name.startswith(".")
+        )
         found.extend((below / name).as_posix() for name in shown)
     return found
 
 
 def _read_file(path: Place, encoding: str) -> str:
     try:
-        return (regular(path) if isinstance(path, Path) else path).read_bytes().decode(encoding).removeprefix("\ufeff")
+        return (
+            (regular(path) if isinstance(path, Path) else path)
+            .read_bytes()
+            .decode(encoding)
+            .removeprefix("\ufeff")
+        )
     except LookupError:
         raise LowtideError(
-            f"encoding must be one Python knows, such as 'latin-1', got {encoding!r}; leave it out for UTF-8"
+            f"encoding must be one Python knows, such as 'latin-1', got {encoding!r}; leave it out"
+            " for UTF-8"
         ) from None
     except UnicodeError:
         pass  # its message would quote the text
     except OSError as error:
         raise LowtideError(f"cannot read {path}: {error.strerror}; check who may read it") from None
-    raise LowtideError(f"{path} is not text in {encoding}; save it again as UTF-8, or give its encoding")
+    raise LowtideError(
+        f"{path} is not text in {encoding}; save it again as UTF-8, or give its encoding"
+    )

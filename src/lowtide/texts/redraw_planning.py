@@ -1,4 +1,6 @@
-"""From reference texts to the policy `redraw`: folds of writers, what redraws words, and an attack on the release."""
+"""From reference texts to the policy `redraw`: folds of writers, what redraws words, and an attack
+on the release.
+"""
 
 from typing import NamedTuple
 
@@ -20,7 +22,9 @@ from lowtide.training import one_thread
 from lowtide.types import Bools, Ints
 
 _FOLDS = 5
-_LEAST_TEXTS, _LEAST_WRITERS = 10, _FOLDS  # of a class
+# of a class
+_LEAST_TEXTS = 10
+_LEAST_WRITERS = _FOLDS
 
 
 class WordRehearsal(NamedTuple):
@@ -37,19 +41,25 @@ class WordRehearsal(NamedTuple):
     changed: float
 
 
-def rehearse_words(problem: TextProblem, *, kept: float | None, with_names: bool, tick: Tick) -> WordRehearsal:
+def rehearse_words(
+    problem: TextProblem, *, kept: float | None, with_names: bool, tick: Tick
+) -> WordRehearsal:
     """Fit the policy, releasing the reference texts on the way, and attack them.
 
     Args:
         problem: the reference texts.
-        kept: the share of the words that stays as it is, at least; `None` where all that is clear may be changed.
+        kept: the share of the words that stays as it is, at least; `None` where all that is clear
+            may be changed.
         with_names: whether names may give way to words.
         tick: called with the share of the work that is done.
     """
-    texts, vocabulary = problem.texts, problem.encoder.vocabulary
+    texts = problem.texts
+    vocabulary = problem.encoder.vocabulary
     groups = problem.writers
     _check(problem, groups)
-    fold = grouped_folds(problem.codes, groups, _FOLDS, generator(problem.seed, "text redraw folds"))
+    fold = grouped_folds(
+        problem.codes, groups, _FOLDS, generator(problem.seed, "text redraw folds")
+    )
     placed = PlacedWords.read(texts, vocabulary)
     kinds = _without(WordKinds.of(placed, vocabulary, groups), problem.keep)
     owned = OwnedTexts(placed, problem.codes, fold, row_ids(np.arange(len(texts)), len(texts)))
@@ -66,24 +76,31 @@ def rehearse_words(problem: TextProblem, *, kept: float | None, with_names: bool
             with_names=with_names,
             tick=lambda done: tick(0.8 * done),
         )
-    policy = RedrawWords(vocabulary, redrawer, KnownTexts.of(texts, fold), SecretCodes.of(problem.classes.labels))
+    policy = RedrawWords(
+        vocabulary, redrawer, KnownTexts.of(texts, fold), SecretCodes.of(problem.classes.labels)
+    )
     release = rewritten(texts, placed, codes, vocabulary)
     return WordRehearsal(policy, problem.attacked(list(release)), 1.0 - release.kept)
 
 
 def _check(problem: TextProblem, groups: Ints) -> None:
     if problem.hide.any():
-        raise LowtideError("redraw hides no term from everybody; leave hide out, or use policy='fixed'")
+        raise LowtideError(
+            "redraw hides no term from everybody; leave hide out, or use policy='fixed'"
+        )
     if problem.encoder.vocabulary.options.ngrams > 1:
-        raise LowtideError("redraw changes single words, and reads pairs by itself; leave ngrams out")
+        raise LowtideError(
+            "redraw changes single words, and reads pairs by itself; leave ngrams out"
+        )
     classes = len(problem.classes.labels)
     texts = np.bincount(problem.codes, minlength=classes)
     writers = [len(np.unique(groups[problem.codes == k])) for k in range(classes)]
     few = int(((texts < _LEAST_TEXTS) | (np.array(writers) < _LEAST_WRITERS)).sum())
     if few:
         raise LowtideError(
-            f"{few} of the {classes} classes of the secret have fewer than {_LEAST_TEXTS} texts or {_LEAST_WRITERS} "
-            "writers, too few to learn how their words differ; merge them with others, or drop them"
+            f"{few} of the {classes} classes of the secret have fewer than {_LEAST_TEXTS} texts or"
+            f" {_LEAST_WRITERS} writers, too few to learn how their words differ; merge them with"
+            " others, or drop them"
         )
 
 

@@ -1,4 +1,6 @@
-"""The policy `redraw` of texts: what redraws words, whose texts are in which fold, and the values of the secret."""
+"""The policy `redraw` of texts: what redraws words, whose texts are in which fold, and the values
+of the secret.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,8 @@ from lowtide.types import Bools, Ints
 
 @dataclass(frozen=True, eq=False)
 class KnownTexts:
-    """In which fold the reference texts are, by digests: a plan knows a text when it sees it, and does not list it.
+    """In which fold the reference texts are, by digests: a plan knows a text when it sees it, and
+    does not list it.
 
     Attributes:
         salt: of the digests.
@@ -70,7 +73,9 @@ class RedrawWords:
 
     def flags(self, texts: Sequence[str], columns: Sequence[Ints]) -> Iterator[Bools]:
         """No rule decides beforehand which words are changed."""
-        raise LowtideError("redraw changes words by chance and by the secret of each text; release them to see")
+        raise LowtideError(
+            "redraw changes words by chance and by the secret of each text; release them to see"
+        )
 
     def draw(
         self, texts: Sequence[str], secret: Iterable[Any], *, noise: KeyedNoise, ids: Ids
@@ -100,19 +105,35 @@ class RedrawWords:
         return config, {name: np.array(array, order="C") for name, array in arrays.items()}
 
     @classmethod
-    def read(cls, config: Mapping[str, Any], tensors: Tensors, vocabulary: Vocabulary, where: Any) -> RedrawWords:
+    def read(
+        cls, config: Mapping[str, Any], tensors: Tensors, vocabulary: Vocabulary, where: Any
+    ) -> RedrawWords:
         """Rebuild what `parts` gave."""
-        own = {name.removeprefix("redraw."): array for name, array in tensors.items() if name.startswith("redraw.")}
+        own = {
+            name.removeprefix("redraw."): array
+            for name, array in tensors.items()
+            if name.startswith("redraw.")
+        }
         redrawer = of_arrays(own, bool(config["with_names"]))
         if len(redrawer.kinds.drawn) != len(vocabulary):
             raise LowtideError("what redraws words is about another vocabulary; make it again")
         about = config["known"]
-        known = KnownTexts(str(about["salt"]), tensors["known.digests"], tensors["known.folds"], int(about["unknown"]))
+        known = KnownTexts(
+            str(about["salt"]),
+            tensors["known.digests"],
+            tensors["known.folds"],
+            int(about["unknown"]),
+        )
         return cls(vocabulary, redrawer, known, SecretCodes.from_config(config["secret"]))
 
 
 def _digests(salt: str, texts: Sequence[str]) -> NDArray[np.int64]:
     """(n,) numbers that stand for texts."""
     key = salt.encode()
-    found = (hashlib.blake2b(text.encode("utf-8", "surrogatepass"), key=key, digest_size=8).digest() for text in texts)
-    return np.fromiter((int.from_bytes(one, "big", signed=True) for one in found), np.int64, len(texts))
+    found = (
+        hashlib.blake2b(text.encode("utf-8", "surrogatepass"), key=key, digest_size=8).digest()
+        for text in texts
+    )
+    return np.fromiter(
+        (int.from_bytes(one, "big", signed=True) for one in found), np.int64, len(texts)
+    )

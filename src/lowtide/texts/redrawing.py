@@ -1,11 +1,13 @@
-"""Redraw for texts: every word is kept as often as its density allows, and otherwise another one is drawn.
+"""Redraw for texts: every word is kept as often as its density allows, and otherwise another one is
+drawn.
 
-A word in its place, between its neighbours, is a feature. `Q` is the law of words there, whatever the secret
-(`ContextLaw`), and `i` what the word tells beyond its neighbours, by regressions that did not see its writer
-(`WordScores`), normalised so that `Σ_s p(s) e^{i(s; w)} = 1` for every word and `Σ_w Q(w) e^{i(s; w)} = 1` for every
-class. It is kept with probability `min(1, e^{cap − i})`, else drawn from `Q·(e^{−cap} − e^i)_+` (`theory.redraw`).
-Words at even places go first, then those at odd places, so that neighbours stand still. After a pass the regressions
-are fitted anew to what was released, and find what is left.
+A word in its place, between its neighbours, is a feature. `Q` is the law of words there, whatever
+the secret (`ContextLaw`), and `i` what the word tells beyond its neighbours, by regressions that
+did not see its writer (`WordScores`), normalised so that `Σ_s p(s) e^{i(s; w)} = 1` for every word
+and `Σ_w Q(w) e^{i(s; w)} = 1` for every class. It is kept with probability `min(1, e^{cap − i})`,
+else drawn from `Q·(e^{−cap} − e^i)_+` (`theory.redraw`). Words at even places go first, then those
+at odd places, so that neighbours stand still. After a pass the regressions are fitted anew to what
+was released, and find what is left.
 """
 
 from __future__ import annotations
@@ -71,7 +73,8 @@ class OwnedTexts(NamedTuple):
 
 
 class WordStep(NamedTuple):
-    """Words on their way: which they are, what each tells about the class of its text, and what may stand for it.
+    """Words on their way: which they are, what each tells about the class of its text, and what may
+    stand for it.
 
     Attributes:
         chosen: (k,) numbers of the words.
@@ -115,7 +118,9 @@ class WordRedrawer:
             self.follow(one, number, texts, codes, noise)
         return codes
 
-    def follow(self, one: WordPass, number: int, texts: OwnedTexts, codes: Ints, noise: KeyedNoise) -> None:
+    def follow(
+        self, one: WordPass, number: int, texts: OwnedTexts, codes: Ints, noise: KeyedNoise
+    ) -> None:
         """Take words (words,) through a pass, in place."""
         if not one.scores.gain:
             return
@@ -125,11 +130,18 @@ class WordRedrawer:
             now = free & (texts.placed.position % 2 == parity)
             for step, draw in self._steps(one.scores, texts, codes, now, stream):
                 kept = draw(0) < theory.keep_probability(step.told, one.cap)
-                codes[step.chosen] = np.where(kept, codes[step.chosen], _pick(step, one.cap, draw(1)))
+                codes[step.chosen] = np.where(
+                    kept, codes[step.chosen], _pick(step, one.cap, draw(1))
+                )
 
-    def expected(self, scores: WordScores, texts: OwnedTexts, codes: Ints, noise: KeyedNoise) -> Floats:
-        """The share of all words that a pass would change beside those that are, for each of `_CAPS`."""
-        placed, every = texts.placed, np.zeros(len(_CAPS))
+    def expected(
+        self, scores: WordScores, texts: OwnedTexts, codes: Ints, noise: KeyedNoise
+    ) -> Floats:
+        """The share of all words that a pass would change beside those that are, for each of
+        `_CAPS`.
+        """
+        placed = texts.placed
+        every = np.zeros(len(_CAPS))
         codes = codes[: len(placed)]
         for step, _ in self._steps(scores, texts, codes, self._free(placed), noise):
             told = step.told[codes[step.chosen] == placed.codes[step.chosen]]
@@ -152,26 +164,42 @@ class WordRedrawer:
 
         Draws are keyed by the id of a text and the place of a word in it.
         """
-        placed, tagged = texts.placed, self.kinds.hashtags[np.maximum(texts.placed.codes, 0)]
+        placed = texts.placed
+        tagged = self.kinds.hashtags[np.maximum(texts.placed.codes, 0)]
         left, right = placed.neighbours(codes, scores.terms)
         for law, mine in ((self.words, free & ~tagged), (self.hashtags, free & tagged)):
             chosen = np.zeros(0, dtype=np.intp) if law.empty else np.flatnonzero(mine)
             for start in range(0, len(chosen), _AT_ONCE):
                 some = chosen[start : start + _AT_ONCE]
-                told = scores.about(codes[some], left[some], right[some], texts.fold[placed.text[some]])
+                told = scores.about(
+                    codes[some], left[some], right[some], texts.fold[placed.text[some]]
+                )
                 telling = np.ptp(told, axis=1) > _FAINT
                 if not telling.any():
                     continue
-                some, told = some[telling], told[telling]
+                some = some[telling]
+                told = told[telling]
                 own = placed.text[some]
-                cells = noise.cells("words", texts.ids[own], placed.position[some].astype(np.uint64))
+                cells = noise.cells(
+                    "words", texts.ids[own], placed.position[some].astype(np.uint64)
+                )
                 uniform = np.stack([cells.uniform(2 + k) for k in range(_PROPOSALS)], axis=1)
                 proposals, shares = law.draw(left[some], right[some], uniform)
                 sides = left[some], right[some], texts.fold[own]
-                others = scores.about(proposals.ravel(), *(np.repeat(side, _PROPOSALS) for side in sides))
-                told, others = _normalised(told, others.reshape(*proposals.shape, -1), shares, self.prior)
-                each, classes = np.arange(len(some)), texts.secret[own]
-                yield WordStep(some, told[each, classes], proposals, shares, others[each, :, classes]), cells.uniform
+                others = scores.about(
+                    proposals.ravel(), *(np.repeat(side, _PROPOSALS) for side in sides)
+                )
+                told, others = _normalised(
+                    told, others.reshape(*proposals.shape, -1), shares, self.prior
+                )
+                each = np.arange(len(some))
+                classes = texts.secret[own]
+                yield (
+                    WordStep(
+                        some, told[each, classes], proposals, shares, others[each, :, classes]
+                    ),
+                    cells.uniform,
+                )
 
 
 def fit_words(
@@ -203,8 +231,11 @@ def fit_words(
         What redraws, and the words (words,) that it releases of these texts.
     """
     placed = texts.placed
-    laws = [ContextLaw.learn(placed, kinds.drawn & side) for side in (~kinds.hashtags, kinds.hashtags)]
-    made, codes = WordRedrawer(kinds, laws[0], laws[1], (), prior, with_names), placed.codes.copy()
+    laws = [
+        ContextLaw.learn(placed, kinds.drawn & side) for side in (~kinds.hashtags, kinds.hashtags)
+    ]
+    made = WordRedrawer(kinds, laws[0], laws[1], (), prior, with_names)
+    codes = placed.codes.copy()
     passes: list[WordPass] = []
     for number in range(PASSES):
         scores = WordScores.fit(placed, codes, texts.secret, texts.fold, groups, prior, spelling)
@@ -224,17 +255,24 @@ def fit_words(
 
 
 def _cap(shares: Floats, room: float) -> float:
-    """The smallest cap by which a pass changes no more than the share `room` of the words; infinite without one."""
+    """The smallest cap by which a pass changes no more than the share `room` of the words; infinite
+    without one.
+    """
     fitting = np.flatnonzero(shares <= room)
     return float(_CAPS[fitting[0]]) if len(fitting) else float("inf")
 
 
-def _normalised(told: Floats, others: Floats, shares: Floats, prior: Floats) -> tuple[Floats, Floats]:
-    """Scores as densities: of words (k, |S|), and of the proposals (k, proposals, |S|) with their chances.
+def _normalised(
+    told: Floats, others: Floats, shares: Floats, prior: Floats
+) -> tuple[Floats, Floats]:
+    """Scores as densities: of words (k, |S|), and of the proposals (k, proposals, |S|) with their
+    chances.
 
-    A density has mean 1 over the classes, as e^i, for every word; and over the words for every class.
+    A density has mean 1 over the classes, as e^i, for every word; and over the words for every
+    class.
     """
-    ratios, scale = np.exp(np.clip(others, -_FARTHEST, _FARTHEST)), np.ones((len(told), len(prior)))
+    ratios = np.exp(np.clip(others, -_FARTHEST, _FARTHEST))
+    scale = np.ones((len(told), len(prior)))
     for _ in range(_ROUNDS):
         chances = shares / np.einsum("kps,ks->kp", ratios, scale * prior)
         scale = 1.0 / np.einsum("kps,kp->ks", ratios, chances)
@@ -251,7 +289,10 @@ def _pick(step: WordStep, cap: float, uniform: Floats) -> Ints:
 
 def arrays_of(made: WordRedrawer) -> dict[str, NDArray[Any]]:
     """All its numbers, by name."""
-    found: dict[str, NDArray[Any]] = {"prior": made.prior, "caps": np.array([one.cap for one in made.passes])}
+    found: dict[str, NDArray[Any]] = {
+        "prior": made.prior,
+        "caps": np.array([one.cap for one in made.passes]),
+    }
     found |= {f"kinds.{name}": getattr(made.kinds, name) for name in WordKinds.__dataclass_fields__}
     for name, law in (("words", made.words), ("hashtags", made.hashtags)):
         found |= {f"{name}.{key}": value for key, value in law.arrays().items()}
@@ -264,7 +305,11 @@ def of_arrays(arrays: Mapping[str, NDArray[Any]], with_names: bool) -> WordRedra
     """Rebuild what `arrays_of` took apart."""
 
     def under(prefix: str) -> dict[str, NDArray[Any]]:
-        return {name.removeprefix(prefix): value for name, value in arrays.items() if name.startswith(prefix)}
+        return {
+            name.removeprefix(prefix): value
+            for name, value in arrays.items()
+            if name.startswith(prefix)
+        }
 
     kinds = WordKinds(**under("kinds."))
     terms = len(kinds.drawn)

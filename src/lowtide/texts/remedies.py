@@ -1,8 +1,9 @@
 """What to leave out of a text so that it tells little about the secret.
 
-The budget bounds `max_s |i(s; text)|`: no class becomes more than e^budget times as believable by reading the text, nor
-less than e^−budget times. Both sides matter. A bound from above alone promises nothing about a class of prior π once
-budget ≥ log 1/π, although a reader may by then be certain of it; and to rule a class out is to learn something as well.
+The budget bounds `max_s |i(s; text)|`: no class becomes more than e^budget times as believable by
+reading the text, nor less than e^−budget times. Both sides matter. A bound from above alone
+promises nothing about a class of prior π once budget ≥ log 1/π, although a reader may by then be
+certain of it; and to rule a class out is to learn something as well.
 """
 
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from lowtide.checks import within
-from lowtide.density.artefact import Density
+from lowtide.estimate.density import Density
 from lowtide.formatting import printable
 from lowtide.interface import NATS_PER_BIT
 from lowtide.texts.cleaning import checked
@@ -66,15 +67,30 @@ class Remedy:
 
     def sentences(self) -> list[str]:
         """The remedy in words, line by line."""
-        bits, limit = self.before / NATS_PER_BIT, self.budget / NATS_PER_BIT
+        bits = self.before / NATS_PER_BIT
+        limit = self.budget / NATS_PER_BIT
         if not self.needed:
-            return [f"It moves the belief in no class by more than {bits:.2f} bits, within the budget of {limit:.2f}."]
-        which = "the fewest words that do" if self.smallest else "maybe not the fewest words that do"
-        said = [f"It moves the belief in a class by {bits:.2f} bits; the budget is {limit:.2f}. To keep it ({which}):"]
+            return [
+                f"It moves the belief in no class by more than {bits:.2f} bits, within the budget"
+                f" of {limit:.2f}."
+            ]
+        which = (
+            "the fewest words that do" if self.smallest else "maybe not the fewest words that do"
+        )
+        said = [
+            f"It moves the belief in a class by {bits:.2f} bits; the budget is {limit:.2f}. To keep"
+            f" it ({which}):"
+        ]
         said += [f"  {advice}" for advice in map(advise, self.words)]
         if any(map(carries_meaning, self.words)):
             return said
-        return [*said, f"without ({self.removed.leak / NATS_PER_BIT:.2f} bits): {printable(self.removed.text)}"]
+        return [
+            *said,
+            (
+                f"without ({self.removed.leak / NATS_PER_BIT:.2f} bits):"
+                f" {printable(self.removed.text)}"
+            ),
+        ]
 
     def to_json(self) -> dict[str, Any]:
         """The remedy as plain values."""
@@ -89,10 +105,12 @@ class Remedy:
 
 
 def advise(word: str) -> str:
-    """What to do about a word: leave it out, or reword; another word in its stead would only rename the secret.
+    """What to do about a word: leave it out, or reword; another word in its stead would only rename
+    the secret.
 
-    Without a negation or a number a text says something else, so that these are to be reworded. No word is offered
-    instead: who retrains on texts in which people followed such advice reads the new word as the old one.
+    Without a negation or a number a text says something else, so that these are to be reworded. No
+    word is offered instead: who retrains on texts in which people followed such advice reads the
+    new word as the old one.
     """
     shown = printable(word)
     if carries_meaning(word):
@@ -110,8 +128,9 @@ def carries_meaning(word: str) -> bool:
 def remedy(density: Density, text: str, *, budget: float) -> Remedy:
     """Find the smallest set of words whose removal brings a text under the budget.
 
-    Removing a word removes it wherever it occurs. The set is exact where there are few sets to try. Otherwise words
-    are removed one by one, the best first, and put back where they turn out not to be needed.
+    Removing a word removes it wherever it occurs. The set is exact where there are few sets to try.
+    Otherwise words are removed one by one, the best first, and put back where they turn out not to
+    be needed.
 
     Args:
         density: fitted on texts.
@@ -119,7 +138,11 @@ def remedy(density: Density, text: str, *, budget: float) -> Remedy:
         budget: the most that `max_s |i(s; text)|` may be, in nats; below the trim of the density.
     """
     text_vocabulary(density)
-    limit = float(within("budget", budget, 0.0, density.trim, high_open=True, hint="answers are trimmed there"))
+    limit = float(
+        within(
+            "budget", budget, 0.0, density.trim, high_open=True, hint="answers are trimmed there"
+        )
+    )
     as_it_is = Rewritten(checked(text), (), read_densities(density, [text])[0])
     if as_it_is.leak <= limit + _SLACK:
         return Remedy(limit, as_it_is.leak, (), True, as_it_is)
@@ -133,7 +156,8 @@ def _smallest(words: TextWords, limit: float) -> tuple[Bools, bool]:
     """Which words (words,) to keep, and whether it is proven that no fewer could go."""
     target = max(limit - _ROUNDING, 0.0)
     kept = _put_back(words, _greedy(words, target), target)
-    size, tried = int((~kept).sum()), 0
+    size = int((~kept).sum())
+    tried = 0
     proven = True
     for fewer in range(1, size):
         tried += comb(len(kept), fewer)
@@ -148,7 +172,9 @@ def _smallest(words: TextWords, limit: float) -> tuple[Bools, bool]:
 
 
 def _greedy(words: TextWords, target: float) -> Bools:
-    """Remove the word that helps most, again and again; of very many, as many as help in that order."""
+    """Remove the word that helps most, again and again; of very many, as many as help in that
+    order.
+    """
     kept = np.ones(len(words.names), dtype=bool)
     leak = words.leaks(kept[None])[0]
     while kept.any() and leak > target:
@@ -183,8 +209,11 @@ def _put_back(words: TextWords, kept: Bools, target: float) -> Bools:
 
 
 def _best_of_size(words: TextWords, size: int) -> tuple[Bools, float]:
-    """Of all sets of `size` words, the one without which the text leaks least, as what is kept, and that leak."""
-    best, least = np.ones(len(words.names), dtype=bool), np.inf
+    """Of all sets of `size` words, the one without which the text leaks least, as what is kept, and
+    that leak.
+    """
+    best = np.ones(len(words.names), dtype=bool)
+    least = np.inf
     sets: Iterator[tuple[int, ...]] = combinations(range(len(best)), size)
     while some := list(islice(sets, _ROWS)):
         kept = np.ones((len(some), len(best)), dtype=bool)
@@ -192,5 +221,6 @@ def _best_of_size(words: TextWords, size: int) -> tuple[Bools, float]:
         leaks = words.leaks(kept)
         at = int(leaks.argmin())
         if leaks[at] < least:
-            best, least = kept[at], float(leaks[at])
+            best = kept[at]
+            least = float(leaks[at])
     return best, least

@@ -1,7 +1,8 @@
-"""How hidden words are disclosed: as a mark, as nothing, or as another word; and where a text was changed."""
+"""How hidden words are disclosed: as a mark, as nothing, or as another word; and where a text was
+changed.
+"""
 
 import hashlib
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -24,7 +25,6 @@ Found = list[tuple[int, Term]]
 HOW: tuple[How, ...] = ("drop", "mask", "replace")
 MARK = "[hidden]"
 _BATCH = 4096
-_ODD = 0x9E3779B97F4A7C15  # so that copies of texts get numbers far from each other
 _FILLS = 16  # words that are proposed for a hidden place
 _UNCHANGED: tuple[TextChange, ...] = ()
 _COMMON = 64  # frequent terms to draw from where a hidden term has no neutral neighbour
@@ -33,7 +33,8 @@ _LIKELY = 2  # neighbours below which a term has no pool of its own: one alone w
 
 @dataclass(frozen=True, eq=False)
 class Changes:
-    """Where texts were changed, k places. The words are not in it, but their lengths are: it stays inside.
+    """Where texts were changed, k places. The words are not in it, but their lengths are: it stays
+    inside.
 
     Attributes:
         text: (k,) the number of the text.
@@ -92,10 +93,11 @@ class ReleasedTexts(Sequence[str]):
 class Rewriter:
     """Writes hidden terms in another way; all else of a text stays as it is, byte by byte.
 
-    With `replace`, a substitute is drawn for every place anew, from the terms that stand in the same places of
-    sentences and are never hidden. One fixed substitute for each term would only rename the secret: an attacker who is
-    trained on the release learns the new name. Even so, which pool was drawn from shows in the release, and so do the
-    places of masks; with `drop` only the length does.
+    With `replace`, a substitute is drawn for every place anew, from the terms that stand in the
+    same places of sentences and are never hidden. One fixed substitute for each term would only
+    rename the secret: an attacker who is trained on the release learns the new name. Even so, which
+    pool was drawn from shows in the release, and so do the places of masks; with `drop` only the
+    length does.
 
     Attributes:
         encoder: the vocabulary, and which terms are alike.
@@ -103,8 +105,9 @@ class Rewriter:
         hidden: (m,) the terms that no substitute may be.
         tokens: (m,) how often each term occurs in the reference texts.
         mark: what `mask` writes.
-        fill: the law by which hidden places are filled in, given the words that are shown around them and nothing else;
-            `None` where they are not. Then `how` is `mask`: what is filled in are its marks.
+        fill: the law by which hidden places are filled in, given the words that are shown around
+            them and nothing else; `None` where they are not. Then `how` is `mask`: what is filled
+            in are its marks.
     """
 
     encoder: TextEncoder = field(repr=False)
@@ -123,11 +126,18 @@ class Rewriter:
                 else "only masked words are filled in; leave fill out, or use mechanism='mask'"
             )
         if not isinstance(self.mark, str) or not self.mark.strip():
-            raise LowtideError("mark must be a text that can be seen, such as '[hidden]'; to leave words out, use drop")
+            raise LowtideError(
+                "mark must be a text that can be seen, such as '[hidden]'; to leave words out, use"
+                " drop"
+            )
         terms = len(self.encoder.vocabulary)
         if self.hidden.shape != (terms,) or self.tokens.shape != (terms,):
-            raise LowtideError(f"hidden and tokens must be one for each of {terms} terms; make the plan again")
-        if self.how == "mask" and any(self.hidden[column] for column, _ in self.encoder.vocabulary.find(self.mark)):
+            raise LowtideError(
+                f"hidden and tokens must be one for each of {terms} terms; make the plan again"
+            )
+        if self.how == "mask" and any(
+            self.hidden[column] for column, _ in self.encoder.vocabulary.find(self.mark)
+        ):
             raise LowtideError("the mark itself is a hidden term; choose another mark")
 
     @property
@@ -136,7 +146,12 @@ class Rewriter:
         return self.how == "replace" or self.fill is not None
 
     def write(
-        self, texts: Sequence[str], policy: TermPolicy, *, noise: KeyedNoise | None = None, ids: Ids | None = None
+        self,
+        texts: Sequence[str],
+        policy: TermPolicy,
+        *,
+        noise: KeyedNoise | None = None,
+        ids: Ids | None = None,
     ) -> ReleasedTexts:
         """Rewrite texts.
 
@@ -148,7 +163,8 @@ class Rewriter:
         """
         if self.draws and (noise is None or ids is None):
             raise LowtideError(
-                "substitutes are drawn with a key; give noise=KeyedNoise(key), with a key from new_key()"
+                "substitutes are drawn with a key; give noise=KeyedNoise(key), with a key from"
+                " new_key()"
             )
         if self.fill is not None and noise is not None and ids is not None:
             return self._filled(self.fill, texts, policy, noise, ids)
@@ -158,11 +174,15 @@ class Rewriter:
         words = hidden = 0
         for row, found, flags in self._decided(texts, policy):
             chosen = list(compress(found, flags))
-            words, hidden = words + len(found), hidden + len(chosen)
-            new, changes = texts[row], _UNCHANGED
+            words = words + len(found)
+            hidden = hidden + len(chosen)
+            new = texts[row]
+            changes = _UNCHANGED
             if chosen:
                 number = None if ids is None else ids[row]
-                new, changes = rewrite(texts[row], self._instead(texts[row], _merged(chosen), noise, number))
+                new, changes = rewrite(
+                    texts[row], self._instead(texts[row], _merged(chosen), noise, number)
+                )
             written.append(new)
             rows += [row] * len(changes)
             places += changes
@@ -173,8 +193,11 @@ class Rewriter:
     def _filled(
         self, law: ContextLaw, texts: Sequence[str], policy: TermPolicy, noise: KeyedNoise, ids: Ids
     ) -> ReleasedTexts:
-        """Fill in hidden places from left to right; a neighbour that is hidden as well counts as unknown."""
-        placed, terms = PlacedWords.read(texts, self.encoder.vocabulary), len(self.encoder.vocabulary)
+        """Fill in hidden places from left to right; a neighbour that is hidden as well counts as
+        unknown.
+        """
+        placed = PlacedWords.read(texts, self.encoder.vocabulary)
+        terms = len(self.encoder.vocabulary)
         hidden = np.zeros(len(placed), dtype=bool)
         known = [np.array(flags, dtype=bool) for _, _, flags in self._decided(texts, policy)]
         hidden[placed.codes >= 0] = np.concatenate([np.zeros(0, dtype=bool), *known])
@@ -187,19 +210,27 @@ class Rewriter:
         for number in range(int(turn.max(initial=-1)) + 1):
             now = places[turn == number]
             left, right = (side[now] for side in placed.neighbours(codes, terms))
-            cells = stream.cells("words", ids[placed.text[now]], placed.position[now].astype(np.uint64))
-            words, shares = law.draw(left, right, np.stack([cells.uniform(1 + k) for k in range(_FILLS)], axis=1))
+            cells = stream.cells(
+                "words", ids[placed.text[now]], placed.position[now].astype(np.uint64)
+            )
+            words, shares = law.draw(
+                left, right, np.stack([cells.uniform(1 + k) for k in range(_FILLS)], axis=1)
+            )
             chosen = (np.cumsum(shares, axis=1) < cells.uniform(0)[:, None]).sum(axis=1)
             codes[now] = words[np.arange(len(now)), np.minimum(chosen, _FILLS - 1)]
         return rewritten(texts, placed, codes, self.encoder.vocabulary, filled=hidden)
 
-    def _decided(self, texts: Sequence[str], policy: TermPolicy) -> Iterator[tuple[int, Found, list[bool]]]:
+    def _decided(
+        self, texts: Sequence[str], policy: TermPolicy
+    ) -> Iterator[tuple[int, Found, list[bool]]]:
         """Each text by its number, with its terms and which of them to hide."""
         find = self.encoder.vocabulary.find
         for start in range(0, len(texts), _BATCH):
             some = texts[start : start + _BATCH]
             found = [find(text) for text in some]
-            columns = [np.fromiter((column for column, _ in terms), np.intp, len(terms)) for terms in found]
+            columns = [
+                np.fromiter((column for column, _ in terms), np.intp, len(terms)) for terms in found
+            ]
             flagged = policy.flags(some, columns)
             for row, (terms, flags) in enumerate(zip(found, flagged, strict=True), start):
                 yield row, terms, flags.tolist()
@@ -222,7 +253,9 @@ class Rewriter:
             yield term.start, term.end, _apart(text, term, new) if new else ""
 
     def _pools(self, column: int) -> Ints:
-        """The terms to draw a substitute of a term from: similar ones that are shown, or else frequent ones."""
+        """The terms to draw a substitute of a term from: similar ones that are shown, or else
+        frequent ones.
+        """
         similar = self.encoder.similar[column]
         shown = similar[similar >= 0][~self.hidden[similar[similar >= 0]]]
         return shown if len(shown) >= _LIKELY else self._common
@@ -231,33 +264,30 @@ class Rewriter:
     def _common(self) -> Ints:
         shown = np.flatnonzero(~self.hidden)
         if not len(shown):
-            raise LowtideError("every term is hidden, so there is none to put in their place; use mechanism='drop'")
+            raise LowtideError(
+                "every term is hidden, so there is none to put in their place; use mechanism='drop'"
+            )
         return shown[np.argsort(-self.tokens[shown], kind="stable")[:_COMMON]]
 
 
 def text_ids(texts: Sequence[str]) -> Ids:
-    """Numbers of texts from what they say, (n,): the same text has the same number, wherever it stands."""
-    digests = (hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest() for text in texts)
+    """Numbers of texts from what they say, (n,): the same text has the same number, wherever it
+    stands.
+    """
+    digests = (
+        hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+        for text in texts
+    )
     return np.fromiter((int.from_bytes(digest, "big") for digest in digests), np.uint64, len(texts))
 
 
-class TextIds:
-    """Numbers of texts from what they say, each text its own: copies are counted, over any number of batches."""
-
-    def __init__(self) -> None:
-        self._seen: Counter[int] = Counter()
-
-    def of(self, texts: Sequence[str]) -> Ids:
-        """Numbers (n,) of further texts."""
-        numbers = []
-        for number in text_ids(texts).tolist():
-            numbers.append((number + self._seen[number] * _ODD) % 2**64)
-            self._seen[number] += 1
-        return np.array(numbers, dtype=np.uint64)
-
-
 def rewritten(
-    texts: Sequence[str], placed: PlacedWords, codes: Ints, vocabulary: Vocabulary, *, filled: Bools | None = None
+    texts: Sequence[str],
+    placed: PlacedWords,
+    codes: Ints,
+    vocabulary: Vocabulary,
+    *,
+    filled: Bools | None = None,
 ) -> ReleasedTexts:
     """Texts with other words in the places of some; all else stays as it is, byte by byte.
 
@@ -266,20 +296,31 @@ def rewritten(
         placed: their words.
         codes: (words,) the words to be written.
         vocabulary: what the codes stand for.
-        filled: (words,) places that are written whatever stood there, with a capital at the beginning of a sentence; by
-            default other words are written, with the capitals of those they stand for.
+        filled: (words,) places that are written whatever stood there, with a capital at the
+            beginning of a sentence; by default other words are written, with the capitals of those
+            they stand for.
     """
     changed = np.flatnonzero(codes != placed.codes if filled is None else filled)
-    written, rows = list(texts), list[int]()
+    written = list(texts)
+    rows = list[int]()
     places: list[TextChange] = []
-    for some in np.split(changed, np.flatnonzero(np.diff(placed.text[changed])) + 1) if len(changed) else ():
+    for some in (
+        np.split(changed, np.flatnonzero(np.diff(placed.text[changed])) + 1) if len(changed) else ()
+    ):
         row = int(placed.text[some[0]])
         instead = []
         for word in some.tolist():
-            new, place = vocabulary.terms[codes[word]], slice(int(placed.start[word]), int(placed.end[word]))
-            like = texts[row][place] if filled is None else "Aa" if placed.opening[word] else "a"
+            new = vocabulary.terms[codes[word]]
+            place = slice(int(placed.start[word]), int(placed.end[word]))
+            like = "Aa" if placed.opening[word] else "a"
+            if filled is None:
+                like = texts[row][place]
             new = _as_written(new, like)
-            new = new if filled is None else _apart(texts[row], Term("", place.start, place.stop), new)
+            new = (
+                new
+                if filled is None
+                else _apart(texts[row], Term("", place.start, place.stop), new)
+            )
             instead.append((place.start, place.stop, new))
         written[row], changes = rewrite(texts[row], instead)
         rows += [row] * len(changes)
@@ -291,7 +332,8 @@ def rewritten(
 
 
 def rebuild(released: str, original: str, changes: Sequence[Mapping[str, int]]) -> str:
-    """Put stretches of the original back into a released text, for whoever has both: a check of the changes.
+    """Put stretches of the original back into a released text, for whoever has both: a check of the
+    changes.
 
     Args:
         released: a text of the release.
@@ -300,7 +342,8 @@ def rebuild(released: str, original: str, changes: Sequence[Mapping[str, int]]) 
     """
     if not isinstance(released, str) or not isinstance(original, str):
         raise LowtideTypeError("released and original must be texts")
-    parts, at = [], 0
+    parts = []
+    at = 0
     for change in changes:
         parts += [released[at : change["new_start"]], original[change["start"] : change["end"]]]
         at = change["new_end"]
@@ -308,7 +351,9 @@ def rebuild(released: str, original: str, changes: Sequence[Mapping[str, int]]) 
 
 
 def _merged(chosen: Found) -> Found:
-    """Stretches that overlap, as terms of several words do, as one; it is called by its longest term."""
+    """Stretches that overlap, as terms of several words do, as one; it is called by its longest
+    term.
+    """
     merged: Found = []
     for column, term in sorted(chosen, key=lambda pair: (pair[1].start, -pair[1].end)):
         if merged and term.start < merged[-1][1].end:
@@ -320,9 +365,21 @@ def _merged(chosen: Found) -> Found:
 
 
 def _apart(text: str, term: Term, new: str) -> str:
-    """A space where a word would stick to its neighbours, as in place of an emoji between letters."""
-    left = " " if term.start and not text[term.start - 1].isspace() and _joins(text[term.start - 1], new[0]) else ""
-    right = " " if term.end < len(text) and not text[term.end].isspace() and _joins(new[-1], text[term.end]) else ""
+    """A space where a word would stick to its neighbours, as in place of an emoji between
+    letters.
+    """
+    left = (
+        " "
+        if term.start
+        and not text[term.start - 1].isspace()
+        and _joins(text[term.start - 1], new[0])
+        else ""
+    )
+    right = (
+        " "
+        if term.end < len(text) and not text[term.end].isspace() and _joins(new[-1], text[term.end])
+        else ""
+    )
     return f"{left}{new}{right}"
 
 

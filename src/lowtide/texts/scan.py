@@ -1,8 +1,10 @@
-"""What each term tells about the secret: the table behind the paper's figure, with intervals and a baseline.
+"""What each term tells about the secret: the table behind the paper's figure, with intervals and a
+baseline.
 
-The interval of a term joins two errors: how far its own log-odds are known, by empirical Bayes from how often it was
-seen, and how much its conditional density varies over the texts it stands in. Texts of one group count as one witness:
-what a single writer always says tells of the writer, and little of others of the same class.
+The interval of a term joins two errors: how far its own log-odds are known, by empirical Bayes from
+how often it was seen, and how much its conditional density varies over the texts it stands in.
+Texts of one group count as one witness: what a single writer always says tells of the writer, and
+little of others of the same class.
 """
 
 from dataclasses import asdict, dataclass, field
@@ -15,14 +17,13 @@ from scipy.special import log_expit, ndtri
 
 from lowtide.auditing.surface import SurfaceFindings
 from lowtide.checks import LowtideError, check_rows, count, within
-from lowtide.density.artefact import Density, TermConditionals
-from lowtide.density.critics.bag import log_odds_quantiles, witnesses
-from lowtide.density.tide import TIDE
-from lowtide.formatting import html_of, printable, text_of
+from lowtide.estimate.density import Density, TermConditionals
+from lowtide.estimate.learners.bag import log_odds_quantiles, witnesses
+from lowtide.estimate.tide import TIDE
+from lowtide.formatting import html_of, printable, sampled_words, text_of
 from lowtide.interface import NATS_PER_BIT, Estimate, Reported, TextTable
 from lowtide.labels import Label
 from lowtide.splits import read_groups
-from lowtide.table_files.sampling import sampled_words
 from lowtide.types import Floats, Ints
 
 Measure = Literal["conditional", "alone", "pmi"]
@@ -41,14 +42,15 @@ class TermTable:
         labels: the classes.
         texts: (m,) how many texts have the term.
         witnesses: (m,) how many independent ones they are worth; the same without groups.
-        conditional: (m, |S|) the mean of the trimmed `i(s; x_j | x^{j−1})` over the texts that have the term, along the
-            order of the vocabulary; 0 where none has it.
+        conditional: (m, |S|) the mean of the trimmed `i(s; x_j | x^{j−1})` over the texts that have
+            the term, along the order of the vocabulary; 0 where none has it.
         conditional_low: (m, |S|) lower end of its interval.
         conditional_high: (m, |S|) upper end.
         alone: (m, |S|) `i(s; x_j)`, the trimmed density of the term on its own, free of any order.
         alone_low: (m, |S|) lower end of its interval.
         alone_high: (m, |S|) upper end.
-        pmi: (m, |S|) the baseline: pointwise mutual information of class and term, shrunk by empirical Bayes.
+        pmi: (m, |S|) the baseline: pointwise mutual information of class and term, shrunk by
+            empirical Bayes.
         pmi_low: (m, |S|) lower end of its interval.
         pmi_high: (m, |S|) upper end.
         level: of the intervals.
@@ -74,7 +76,9 @@ class TermTable:
 
     def estimate(self, term: int, place: int, what: Measure) -> Estimate:
         """What one term tells towards the class at a place, by one of the three measures."""
-        value, low, high = (float(getattr(self, f"{what}{end}")[term, place]) for end in ("", "_low", "_high"))
+        value, low, high = (
+            float(getattr(self, f"{what}{end}")[term, place]) for end in ("", "_low", "_high")
+        )
         return Estimate(value, low, high, int(self.texts[term]))
 
 
@@ -90,11 +94,16 @@ class TextScan(Reported):
         density: the fitted density; it holds the labels of the secret and the terms.
         secret: what the secret is called.
         surface: how texts are written, and their order; `None` where nobody looked.
-        source_rows: how many texts the source has, where those of the scan are a random choice of them.
+        source_rows: how many texts the source has, where those of the scan are a random choice of
+            them.
     """
 
-    holds: ClassVar[str] = "labels of the secret, and words of your texts"  # what the saved density has of the data
-    private: ClassVar[str] = "these tables hold words of your texts and labels of the secret: keep them inside"
+    holds: ClassVar[str] = (
+        "labels of the secret, and words of your texts"  # what the saved density has of the data
+    )
+    private: ClassVar[str] = (
+        "these tables hold words of your texts and labels of the secret: keep them inside"
+    )
     information: Estimate
     table: TermTable
     rows: int
@@ -110,11 +119,14 @@ class TextScan(Reported):
         return None
 
     def tables(self) -> list[TextTable]:
-        """The most telling terms of each class as tables to print. They hold words and labels, which stay inside."""
-        table, header = self.table, ("word", "texts", "after the words before it", "alone", "by counting")
+        """The most telling terms of each class as tables to print. They hold words and labels,
+        which stay inside.
+        """
+        table = self.table
+        header = ("word", "texts", "after the words before it", "alone", "by counting")
         note = (
-            f"A whole text tells {self.information.bits} of the {self.entropy / NATS_PER_BIT:.3f} bits there are "
-            f"({self._counted()}, {len(table):,} terms; held out, 95 %)."
+            f"A whole text tells {self.information.bits} of the {self.entropy / NATS_PER_BIT:.3f}"
+            f" bits there are ({self._counted()}, {len(table):,} terms; held out, 95 %)."
         )
         found = []
         for place, label in enumerate(table.labels):
@@ -126,8 +138,12 @@ class TextScan(Reported):
                 )
                 for j in map(int, top_terms(table, place, _SHOWN, least_count=2))
             )
-            title = f"Words that point to {printable(self.secret)} = {printable(str(label))}, in bits"
-            found.append(TextTable(title, header, rows, note if place == len(table.labels) - 1 else ""))
+            title = (
+                f"Words that point to {printable(self.secret)} = {printable(str(label))}, in bits"
+            )
+            found.append(
+                TextTable(title, header, rows, note if place == len(table.labels) - 1 else "")
+            )
         return [*found, *([] if self.surface is None else self.surface.tables())]
 
     def _counted(self) -> str:
@@ -152,7 +168,10 @@ class TextScan(Reported):
                     {
                         "term": table.terms[j],
                         "texts": int(table.texts[j]),
-                        **{f"{what}_nats": asdict(table.estimate(j, place, what)) for what in MEASURES},
+                        **{
+                            f"{what}_nats": asdict(table.estimate(j, place, what))
+                            for what in MEASURES
+                        },
                     }
                     for j in map(int, top_terms(table, place, _LISTED))
                 ]
@@ -169,7 +188,12 @@ class TextScan(Reported):
 
 
 def scan_texts(
-    texts: Any, s: ArrayLike, *, groups: ArrayLike | None = None, estimator: TIDE, secret: str = "the secret"
+    texts: Any,
+    s: ArrayLike,
+    *,
+    groups: ArrayLike | None = None,
+    estimator: TIDE,
+    secret: str = "the secret",
 ) -> TextScan:
     """Fit a density to texts and ask it about every term.
 
@@ -182,7 +206,9 @@ def scan_texts(
     """
     density = estimator.fit(texts, s, groups=groups).artefact
     if not isinstance(density, Density) or estimator.information_ is None:
-        raise LowtideError("a scan needs a secret of finitely many values, and a recipe that holds texts out")
+        raise LowtideError(
+            "a scan needs a secret of finitely many values, and a recipe that holds texts out"
+        )
     prior = density.classes.prior
     table = scan_terms(density, texts, s, groups=groups)
     entropy = float(-(prior * np.log(prior)).sum())
@@ -204,13 +230,18 @@ def scan_terms(
     level = float(within("level", level, 0.0, 1.0, low_open=True, high_open=True))
     rows = density.encoder.encode(x)
     if not sparse.issparse(rows) or rows.shape[1] != len(density.features):
-        raise LowtideError("a scan of terms needs a density of texts, or of sparse rows with one column per feature")
+        raise LowtideError(
+            "a scan of terms needs a density of texts, or of sparse rows with one column per"
+            " feature"
+        )
     codes = density.classes.encode(s)
     check_rows("s", codes.shape, rows.shape[0], "texts")
     sides = read_groups(groups, len(codes))
     answer = density.conditionals(rows)
     if not isinstance(answer, TermConditionals):
-        raise LowtideError("a scan of terms needs conditionals of present terms; fit the density on texts")
+        raise LowtideError(
+            "a scan of terms needs conditionals of present terms; fit the density on texts"
+        )
     conditional, variance = _means(answer, rows.shape[1])
     inside = _by_class(rows, codes, len(density.classes.labels))
     texts = inside.sum(axis=1)
@@ -218,14 +249,22 @@ def scan_terms(
     below, above, pmi = _known(inside, worth, density.classes.prior, level)
     alone = density.density(sparse.eye_array(rows.shape[1], dtype=np.float32, format="csr"))
     slope = np.clip(1.0 - density.classes.prior * np.exp(alone), 0.0, 1.0)
-    # A critic may believe a term more than its witnesses bear out: then the interval reaches to what they do.
-    below, above = (np.maximum(slope * below, alone - pmi[1]), np.maximum(slope * above, pmi[2] - alone))
+    # A critic may believe a term more than its witnesses bear out: then the interval reaches to
+    # what they do.
+    below = np.maximum(slope * below, alone - pmi[1])
+    above = np.maximum(slope * above, pmi[2] - alone)
     half = ndtri(0.5 + level / 2) * np.sqrt(variance / np.maximum(worth, 1.0)[:, None])
-    seen, most = texts[:, None] > 0, density.trim
+    seen = texts[:, None] > 0
+    most = density.trim
 
     def ends(value: Floats, spread: Floats | float, limit: float) -> tuple[Floats, Floats, Floats]:
-        low, high = value - np.hypot(below, spread), value + np.hypot(above, spread)
-        return value, np.where(seen, np.maximum(low, -limit), -limit), np.where(seen, np.minimum(high, limit), limit)
+        low = value - np.hypot(below, spread)
+        high = value + np.hypot(above, spread)
+        return (
+            value,
+            np.where(seen, np.maximum(low, -limit), -limit),
+            np.where(seen, np.minimum(high, limit), limit),
+        )
 
     return TermTable(
         density.features.names,
@@ -262,7 +301,10 @@ def _means(answer: TermConditionals, terms: int) -> tuple[Floats, Floats]:
     times = np.maximum(np.bincount(answer.terms, minlength=terms), 1)[:, None]
 
     def mean(values: Floats) -> Floats:
-        return np.stack([np.bincount(answer.terms, column, terms) for column in values.T], axis=1) / times
+        return (
+            np.stack([np.bincount(answer.terms, column, terms) for column in values.T], axis=1)
+            / times
+        )
 
     value = mean(answer.values)
     spread = np.maximum(mean(np.square(answer.values)) - np.square(value), 0.0)
@@ -273,22 +315,29 @@ def _by_class(rows: Sparse, s: Ints, classes: int) -> Floats:
     """(m, |S|) in how many texts of each class each term is."""
     cells = rows.indices.astype(np.int64) * classes + np.repeat(s, np.diff(rows.indptr))
     present = (rows.data != 0).astype(np.float64)
-    return np.asarray(np.bincount(cells, present, rows.shape[1] * classes).reshape(-1, classes), dtype=np.float64)
+    return np.asarray(
+        np.bincount(cells, present, rows.shape[1] * classes).reshape(-1, classes), dtype=np.float64
+    )
 
 
 def _known(
     inside: Floats, worth: Floats, prior: Floats, level: float
 ) -> tuple[Floats, Floats, tuple[Floats, Floats, Floats]]:
-    """How far the log-odds of each term reach below and above their mean, (m, |S|) each; PMI with its interval."""
+    """How far the log-odds of each term reach below and above their mean, (m, |S|) each; PMI with
+    its interval.
+    """
     texts = np.maximum(inside.sum(axis=1), 1.0)
     ends = np.array([0.5 - level / 2, 0.5 + level / 2])
-    below, above = np.empty_like(inside), np.empty_like(inside)
+    below = np.empty_like(inside)
+    above = np.empty_like(inside)
     pmi = np.empty((3, *inside.shape))
     for k, share in enumerate(prior):
         # In whole numbers, so that few counts differ and each is answered once.
-        mine, whole = np.rint(inside[:, k] * worth / texts), np.rint(worth)
+        mine = np.rint(inside[:, k] * worth / texts)
+        whole = np.rint(worth)
         mean, quantiles = log_odds_quantiles(mine, whole, float(share), ends)
-        below[:, k], above[:, k] = mean - quantiles[:, 0], quantiles[:, 1] - mean
+        below[:, k] = mean - quantiles[:, 0]
+        above[:, k] = quantiles[:, 1] - mean
         # log p(s | term) / p(s), a rising function of the log-odds.
         odds = np.log(share / (1 - share)) + np.stack([mean, *quantiles.T])
         pmi[..., k] = log_expit(odds) - np.log(share)

@@ -1,7 +1,8 @@
 """The surface of texts: how they are written, not what they say; see `lowtide.attack.surface`.
 
-The other attackers on texts read words in lower case. These channels are what that loses: capitals, kinds of blanks,
-punctuation, lengths, addresses, and words that occur once, by the characters that they are made of.
+The other attackers on texts read words in lower case. These channels are what that loses: capitals,
+kinds of blanks, punctuation, lengths, addresses, and words that occur once, by the characters that
+they are made of.
 """
 
 import re
@@ -31,7 +32,11 @@ def _last(text: str) -> float:
     """The kind of the last sign: a letter, a digit, a blank, another sign, or none."""
     end = text[-1:]
     tests = (str.isalpha, str.isdigit, str.isspace)
-    return float(next((k for k, test in enumerate(tests, 1) if test(end)), 5.0 + ord(end) % 64 if end else 0.0))
+    return float(
+        next(
+            (k for k, test in enumerate(tests, 1) if test(end)), 5.0 + ord(end) % 64 if end else 0.0
+        )
+    )
 
 
 _CHANNELS: dict[str, Callable[[str], float]] = {
@@ -43,7 +48,9 @@ _CHANNELS: dict[str, Callable[[str], float]] = {
     "the number of digits": lambda text: float(sum(map(str.isdigit, text))),
     "line breaks": _counting(r"[\r\n]"),
     "tabs": lambda text: float(text.count("\t")),
-    "unusual blanks": lambda text: float(sum(sign.isspace() and sign not in _PLAIN_BLANKS for sign in text)),
+    "unusual blanks": lambda text: float(
+        sum(sign.isspace() and sign not in _PLAIN_BLANKS for sign in text)
+    ),
     "double blanks": _counting(r"[^\S\n]{2,}"),
     "blanks at the beginning": lambda text: float(len(text) - len(text.lstrip())),
     "blanks at the end": lambda text: float(len(text) - len(text.rstrip())),
@@ -69,7 +76,9 @@ def read_surface(texts: Sequence[str]) -> Surface:
     times = Counter(texts)
     columns = [[count(text) for text in texts] for count in _CHANNELS.values()]
     columns.append([float(np.log2(times[text])) for text in texts])
-    runs = HashingVectorizer(analyzer=_runs, n_features=_HASHED, alternate_sign=False, norm=None, binary=True)
+    runs = HashingVectorizer(
+        analyzer=_runs, n_features=_HASHED, alternate_sign=False, norm=None, binary=True
+    )
     return Surface(
         (*_CHANNELS, "how often the whole text occurs"),
         np.array(columns, dtype=np.float32).T,
@@ -84,7 +93,9 @@ _SPELLING = "the spelling, letter by letter and with capitals"
 
 
 def _runs(text: str) -> Iterator[str]:
-    """Runs of characters that know both ends of the text, and its words and blanks as they are written."""
+    """Runs of characters that know both ends of the text, and its words and blanks as they are
+    written.
+    """
     whole = f"\x02{text[:_LONGEST]}\x03"
     yield from (whole[at : at + _RUN] for at in range(len(whole) - _RUN + 1))
     yield from (f"\x04{part}" for part in _PARTS.findall(whole))

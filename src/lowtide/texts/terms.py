@@ -1,7 +1,7 @@
 """Texts as counts of terms: where the terms of a text stand, and the vocabulary of a collection.
 
-As in the paper: cleaned words and pieces, a bag of words by term frequency, terms in the order of their first
-appearance in the training texts.
+As in the paper: cleaned words and pieces, a bag of words by term frequency, terms in the order of
+their first appearance in the training texts.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from lowtide.errors import LowtideError
-from lowtide.extras import sparse
 from lowtide.texts.cleaning import Remembered, TermOptions, checked, cleaner
 
 __all__ = ["Term", "TermOptions", "Vocabulary", "find_terms"]
@@ -27,7 +26,9 @@ _UNKNOWN = -1
 
 
 class Term(NamedTuple):
-    """A term of a text: how it is written in a vocabulary, and the characters `text[start:end]` it was found in."""
+    """A term of a text: how it is written in a vocabulary, and the characters `text[start:end]` it
+    was found in.
+    """
 
     text: str
     start: int
@@ -42,8 +43,8 @@ def find_terms(text: str, options: TermOptions = _DEFAULT) -> list[Term]:
         options: what counts as a term.
 
     Returns:
-        The terms in the order in which they start, shorter ones first. Those of one word do not overlap; one of several
-        words reaches from the first to the last of them.
+        The terms in the order in which they start, shorter ones first. Those of one word do not
+        overlap; one of several words reaches from the first to the last of them.
     """
     return join_words(find_words(text, options), options.ngrams)
 
@@ -92,24 +93,44 @@ class Vocabulary:
         if "" in index:
             raise LowtideError("terms must be one or more texts, none of them empty")
         if len(index) < len(terms):
-            raise LowtideError(f"terms must be different, got {len(terms) - len(index)} of them twice")
+            raise LowtideError(
+                f"terms must be different, got {len(terms) - len(index)} of them twice"
+            )
         written = cleaner(self.options)
         object.__setattr__(self, "terms", terms)
         object.__setattr__(self, "_index", index)
         # From the piece, as it stands in a text, straight to its column.
-        object.__setattr__(self, "_columns", Remembered(lambda piece: index.get(written.written[piece], _UNKNOWN)))
+        object.__setattr__(
+            self, "_columns", Remembered(lambda piece: index.get(written.written[piece], _UNKNOWN))
+        )
 
     @classmethod
     def learn(cls, texts: Iterable[str], options: TermOptions = _DEFAULT) -> Vocabulary:
         """Collect the terms of training texts, one text at a time.
 
         Args:
-            texts: n texts, as a list or from anywhere else; a column of Arrow, pandas or polars will do.
+            texts: n texts, as a list or from anywhere else; a column of Arrow, pandas or polars
+                will do.
             options: what counts as a term, how often it must occur, and how many there may be.
         """
-        counts = TermCounts(options)
-        counts.add(texts)
-        return counts.vocabulary()
+        times: Counter[str] = Counter()
+        for text in _strings(texts):
+            times.update(_terms(text, options))
+        kept = [(term, often) for term, often in times.items() if often >= options.min_count]
+        if not kept:
+            if times:
+                raise LowtideError(
+                    f"none of {len(times)} terms occurs {options.min_count} times; give more texts"
+                    " or a lower min_count"
+                )
+            raise LowtideError(
+                "the texts have no terms; give texts with words, or keep more kinds of terms"
+            )
+        if options.most is not None and options.most < len(kept):
+            # Stable: of equally frequent terms, those seen first.
+            ranked = sorted(range(len(kept)), key=lambda place: -kept[place][1])[: options.most]
+            kept = [kept[place] for place in sorted(ranked)]
+        return cls(tuple(term for term, _ in kept), options)
 
     def __len__(self) -> int:
         return len(self.terms)
@@ -128,13 +149,20 @@ class Vocabulary:
     def index(self, term: str) -> int:
         """The column of a term, written as in `terms`."""
         if term not in self._index:
-            raise LowtideError("the term is not in the vocabulary; it may be unknown, too rare or written differently")
+            raise LowtideError(
+                "the term is not in the vocabulary; it may be unknown, too rare or written"
+                " differently"
+            )
         return self._index[term]
 
     def find(self, text: str) -> list[tuple[int, Term]]:
         """The known terms of a text with their columns, in the order of `find_terms`."""
         index = self._index
-        return [(index[term.text], term) for term in find_terms(text, self.options) if term.text in index]
+        return [
+            (index[term.text], term)
+            for term in find_terms(text, self.options)
+            if term.text in index
+        ]
 
     def counts(self, texts: Iterable[str]) -> Sparse:
         """How often each term occurs in each text.
@@ -143,8 +171,11 @@ class Vocabulary:
             texts: n texts, as for `learn`.
 
         Returns:
-            (n, terms) sparse rows in single precision, their columns in order; unknown terms are not counted.
+            (n, terms) sparse rows in single precision, their columns in order; unknown terms are
+            not counted.
         """
+        from scipy import sparse
+
         blocks = [sparse.csr_array((0, len(self)), dtype=np.float32)]
         strings = _strings(texts)
         while some := list(islice(strings, _BATCH)):
@@ -160,77 +191,40 @@ class Vocabulary:
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Vocabulary:
         """Rebuild it."""
-        if not isinstance(config.get("terms"), list) or not isinstance(config.get("options"), Mapping):
-            raise LowtideError("a vocabulary must have a list of terms and options; save it again with to_config")
+        if not isinstance(config.get("terms"), list) or not isinstance(
+            config.get("options"), Mapping
+        ):
+            raise LowtideError(
+                "a vocabulary must have a list of terms and options; save it again with to_config"
+            )
         return cls(tuple(config["terms"]), TermOptions.from_config(config["options"]))
 
     def _counted(self, texts: Sequence[str]) -> Sparse:
-        """Counts of a few texts: every occurrence as an entry of its own first, then equal ones added up."""
+        """Counts of a few texts: every occurrence as an entry of its own first, then equal ones
+        added up.
+        """
+        from scipy import sparse
+
         if self.options.ngrams == 1:
-            pieces, columns = cleaner(self.options).pieces.findall, self._columns.__getitem__
+            pieces = cleaner(self.options).pieces.findall
+            columns = self._columns.__getitem__
             found = [list(map(columns, pieces(text))) for text in texts]
         else:
             index = self._index
-            found = [[index.get(term, _UNKNOWN) for term in _terms(text, self.options)] for text in texts]
+            found = [
+                [index.get(term, _UNKNOWN) for term in _terms(text, self.options)] for text in texts
+            ]
         lengths = np.fromiter(map(len, found), np.int64, len(found))
         terms = np.fromiter(chain.from_iterable(found), np.int32, int(lengths.sum()))
         known = terms != _UNKNOWN
         before = np.concatenate([[0], np.cumsum(known)])
         starts = before[np.concatenate([[0], np.cumsum(lengths)])].astype(np.int32)
         terms = terms[known]
-        rows = sparse.csr_array((np.ones(len(terms), np.float32), terms, starts), shape=(len(texts), len(self)))
+        rows = sparse.csr_array(
+            (np.ones(len(terms), np.float32), terms, starts), shape=(len(texts), len(self))
+        )
         rows.sum_duplicates()
         return rows
-
-
-class TermCounts:
-    """How often terms occur in texts, counted some texts at a time.
-
-    With a limit, whenever more different terms are known, the rarer half is forgotten. A term that comes (again) after
-    that may have occurred before, as often as the most frequent one that was forgotten: it is counted as if it had. So
-    a count is never too low, and too high by no more than that; whatever occurs more often is known (Manku and Motwani
-    2002).
-
-    Args:
-        options: what counts as a term, how often it must occur, and how many there may be.
-        most: how many different terms to know at once; `None` for all.
-    """
-
-    def __init__(self, options: TermOptions = _DEFAULT, *, most: int | None = None) -> None:
-        self.options, self._most = options, most
-        self._times: Counter[str] = Counter()
-        self.forgotten = 0
-        """How often a term may have occurred that is not known."""
-
-    def add(self, texts: Iterable[str]) -> None:
-        """Count the terms of some texts, as for `Vocabulary.learn`."""
-        strings = _strings(texts)
-        while some := list(islice(strings, _BATCH)):
-            new: Counter[str] = Counter() if self.forgotten else self._times
-            for text in some:
-                new.update(_terms(text, self.options))
-            if self.forgotten:
-                for term, often in new.items():
-                    self._times[term] = (self._times[term] or self.forgotten) + often
-            if self._most is not None and len(self._times) > self._most:
-                self.forgotten = sorted(self._times.values())[len(self._times) // 2]
-                self._times = Counter({term: often for term, often in self._times.items() if often > self.forgotten})
-
-    def vocabulary(self) -> Vocabulary:
-        """The terms that occur often enough, in the order in which they first did; the most frequent if too many."""
-        kept = [(term, often) for term, often in self._times.items() if often >= self.options.min_count]
-        if not kept:
-            if self._times:
-                raise LowtideError(
-                    f"none of {len(self._times)} terms occurs {self.options.min_count} times; "
-                    "give more texts or a lower min_count"
-                )
-            raise LowtideError("the texts have no terms; give texts with words, or keep more kinds of terms")
-        if self.options.most is not None and self.options.most < len(kept):
-            # Stable: of equally frequent terms, those seen first.
-            ranked = sorted(range(len(kept)), key=lambda place: -kept[place][1])[: self.options.most]
-            kept = [kept[place] for place in sorted(ranked)]
-        return Vocabulary(tuple(term for term, _ in kept), self.options)
 
 
 def _terms(text: str, options: TermOptions) -> Sequence[str]:
@@ -239,7 +233,8 @@ def _terms(text: str, options: TermOptions) -> Sequence[str]:
     if options.ngrams == 1:
         return words
     runs = [
-        map(" ".join, zip(*(words[at:] for at in range(size)), strict=False)) for size in range(2, options.ngrams + 1)
+        map(" ".join, zip(*(words[at:] for at in range(size)), strict=False))
+        for size in range(2, options.ngrams + 1)
     ]
     return [term for same_start in zip_longest(words, *runs) for term in same_start if term]
 

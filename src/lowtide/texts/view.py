@@ -1,4 +1,6 @@
-"""What a report shows of texts only: the words that give the secret away, and single texts with their words marked."""
+"""What a report shows of texts only: the words that give the secret away, and single texts with
+their words marked.
+"""
 
 import re
 from collections.abc import Sequence
@@ -20,14 +22,21 @@ from lowtide.report.words import HiddenCounts, count_features, leaks_in_words
 from lowtide.splits import generator, some_rows
 from lowtide.texts.explaining import explain
 from lowtide.texts.hider import TextHider
-from lowtide.texts.lists import MarkedText, TermLeak, TermLists, describe_terms, is_sure, leakage_range
+from lowtide.texts.lists import (
+    MarkedText,
+    TermLeak,
+    TermLists,
+    describe_terms,
+    is_sure,
+    leakage_range,
+)
 from lowtide.texts.policies import FixedTerms
 from lowtide.texts.scan import TextScan, top_terms
 from lowtide.types import Bools
 
 PUBLISHABLE = (
-    f"Averages over at least {FEWEST} texts, and numbers of words; no label. Words never are, since they are taken "
-    "from people's texts; nor is a single text, whatever was done to it."
+    f"Averages over at least {FEWEST} texts, and numbers of words; no label. Words never are, since"
+    " they are taken from people's texts; nor is a single text, whatever was done to it."
 )
 _TEMPLATE = "texts/sections.html.jinja"
 _KEY = (
@@ -57,7 +66,9 @@ class Panel:
 
 @dataclass(frozen=True)
 class MarkedSpan:
-    """A piece of a marked text: whether it points `towards` a class or `against` it, how strongly; in words."""
+    """A piece of a marked text: whether it points `towards` a class or `against` it, how strongly;
+    in words.
+    """
 
     text: str
     kind: str
@@ -86,7 +97,8 @@ class Choice(NamedTuple):
 def view(
     texts: Sequence[str], *, scan: TextScan | None = None, single: int = 0, seed: int = 0, **_: Any
 ) -> TermLists | None:
-    """What to show of texts: the words of each class that tell most, and so many single texts; `None` without a scan.
+    """What to show of texts: the words of each class that tell most, and so many single texts;
+    `None` without a scan.
 
     Args:
         texts: n texts.
@@ -116,18 +128,23 @@ def term_lists(scan: TextScan, samples: tuple[MarkedText, ...] = ()) -> TermList
     return TermLists(tuple(map(str, table.labels)), lists, scan.rows, len(table), samples)
 
 
-def sample_texts(scan: TextScan, texts: Sequence[str], single: int, seed: int) -> tuple[MarkedText, ...]:
+def sample_texts(
+    scan: TextScan, texts: Sequence[str], single: int, seed: int
+) -> tuple[MarkedText, ...]:
     """Single texts with their telling words marked, for a report that stays inside."""
     rng = generator(seed, "text report")
     result = []
     for row in some_rows(len(texts), max(0, single), rng).tolist():
         explained = explain(scan.density, texts[row])
         evidence = (
-            float(np.abs([word.shapley[explained.about] for word in explained.words]).sum()) if explained.words else 0.0
+            float(np.abs([word.shapley[explained.about] for word in explained.words]).sum())
+            if explained.words
+            else 0.0
         )
         spans = tuple((span.text, evidence * (span.share or 0.0)) for span in explained.spans())
         about = explained.about
-        before, after = explained.prior[about], explained.posterior[about]
+        before = explained.prior[about]
+        after = explained.posterior[about]
         belief = f"{explained.labels[about]} {before:.0%} → {after:.0%}"
         if spans:
             result.append(MarkedText(spans, f"what a reader believes: {belief}"))
@@ -135,8 +152,11 @@ def sample_texts(scan: TextScan, texts: Sequence[str], single: int, seed: int) -
 
 
 def outline(hider: TextHider) -> Outline:
-    """What a report shows of a plan for texts; the list of hidden words is in the part that stays inside."""
-    plan, budget = hider.policy, str(hider.card.parameters.get("budget") or "")
+    """What a report shows of a plan for texts; the list of hidden words is in the part that stays
+    inside.
+    """
+    plan = hider.policy
+    budget = str(hider.card.parameters.get("budget") or "")
     if not isinstance(plan, FixedTerms):
         return Outline(budget=budget)
     return Outline(plan.vocabulary.terms, plan.curve, plan.hidden, budget)
@@ -153,17 +173,23 @@ def count_hidden(card: ReleaseCard) -> HiddenCounts:
 
 
 def sections(found: Findings, lists: TermLists | None = None) -> list[Section]:
-    """What whole texts tell; the words and the single texts, where there are some. Without lists, those of a scan."""
+    """What whole texts tell; the words and the single texts, where there are some. Without lists,
+    those of a scan.
+    """
     if lists is None and isinstance(found.scan, TextScan):
         lists = term_lists(found.scan)
     drawn = []
     if found.scan is not None:
         why = "Averages over {n} held-out texts; no text, no word, no label."
         mark = Mark.resting(found.scan.information.n, why, found.nouns)
-        drawn.append(Section("leaks", "What leaks", fill(_TEMPLATE, "leaks", words=leaks_in_words(found)), mark))
+        drawn.append(
+            Section(
+                "leaks", "What leaks", fill(_TEMPLATE, "leaks", words=leaks_in_words(found)), mark
+            )
+        )
     drawn += _word_section(found, lists)
     if lists is not None and lists.samples:
-        most = max((abs(leakage) for text in lists.samples for _, leakage in text.spans), default=0.0)
+        most = max((abs(nats) for text in lists.samples for _, nats in text.spans), default=0.0)
         texts = [_marked(text, most) for text in lists.samples]
         body = fill(_TEMPLATE, "marked", texts=texts, most=number(most / NATS_PER_BIT, 2))
         why = "Single texts: who wrote one can be found by it, and its secret may stand above it."
@@ -193,28 +219,36 @@ def _word_section(found: Findings, lists: TermLists | None) -> list[Section]:
         "hidden": [shown(term, 60) for term in hidden],
     }
     body = fill(_TEMPLATE, "words", words=values, secret=plain(found.secret))
-    why = "Words taken from people's texts, and the values of the secret they point to: no average of many."
-    figures: dict[str, Drawing] = {} if lists is None or lists.empty else {"terms.svg": partial(draw_lists, lists)}
+    why = (
+        "Words taken from people's texts, and the values of the secret they point to: no average of"
+        " many."
+    )
+    figures: dict[str, Drawing] = (
+        {} if lists is None or lists.empty else {"terms.svg": partial(draw_lists, lists)}
+    )
     return [Section("words", "Which words give it away", body, Mark(False, why), figures)]
 
 
 def _panels(lists: TermLists) -> list[Panel]:
     charts = _charts(lists, _BARS)
     return [
-        Panel(shown(label, 60), chart, charts[0].legend, leakage[:_ROWS], max(0, len(leakage) - _ROWS))
-        for label, chart, leakage in zip(lists.classes, charts, lists.terms, strict=True)
+        Panel(shown(label, 60), chart, charts[0].legend, terms[:_ROWS], max(0, len(terms) - _ROWS))
+        for label, chart, terms in zip(lists.classes, charts, lists.terms, strict=True)
     ]
 
 
 def _charts(lists: TermLists, most: int) -> list[Chart]:
-    drawn = [leakage[:most] for leakage in lists.terms]
-    axis = Across(*leakage_range([entry.leakage.bits for leakage in drawn for entry in leakage]))
+    drawn = [terms[:most] for terms in lists.terms]
+    axis = Across(*leakage_range([entry.leakage.bits for terms in drawn for entry in terms]))
     pairs = enumerate(zip(lists.classes, drawn, strict=True))
-    return [draw_terms(f"words-{place}", label, leakage, axis=axis) for place, (label, leakage) in pairs]
+    return [
+        draw_terms(f"words-{place}", label, terms, axis=axis) for place, (label, terms) in pairs
+    ]
 
 
 def draw_lists(lists: TermLists, title: str, *, most: int = _BARS) -> bytes:
-    """The most telling terms of each class as an SVG file, which is no safer to publish than the terms in it.
+    """The most telling terms of each class as an SVG file, which is no safer to publish than the
+    terms in it.
 
     Args:
         lists: the terms of each class; a class may have none.
@@ -222,85 +256,105 @@ def draw_lists(lists: TermLists, title: str, *, most: int = _BARS) -> bytes:
         most: how many terms of a class are drawn.
     """
     if not lists.classes:
-        raise LowtideError("lists has no class, so there is nothing to draw; give one list of terms per class")
-    return stand_alone(_charts(lists, count("most", most, 1)), title, alt=describe_terms(lists, most))
+        raise LowtideError(
+            "lists has no class, so there is nothing to draw; give one list of terms per class"
+        )
+    return stand_alone(
+        _charts(lists, count("most", most, 1)), title, alt=describe_terms(lists, most)
+    )
 
 
-def draw_terms(name: str, label: str, leakage: Sequence[TermLeak], *, axis: Across) -> Chart:
+def draw_terms(name: str, label: str, terms: Sequence[TermLeak], *, axis: Across) -> Chart:
     """Bars of what the terms of one class tell, in bits with intervals.
 
     Args:
         name: of the chart, unlike that of any other on the page.
         label: the class.
-        leakage: its terms, from top to bottom; without any the chart says so.
+        terms: its terms, from top to bottom; without any the chart says so.
         axis: the axis in bits, one for all classes.
     """
-    heading, title = f"towards {shown(label, 40)}", f"What words tell towards {_apart(label)}, in bits"
-    if not leakage:
+    heading = f"towards {shown(label, 40)}"
+    title = f"What words tell towards {_apart(label)}, in bits"
+    if not terms:
         words = "No word tells enough to be listed."
         return Chart(
-            name, title, words, 30, Markup('<text class="tick" x="0" y="18">{}</text>').format(words), _KEY, heading
+            name,
+            title,
+            words,
+            30,
+            Markup('<text class="tick" x="0" y="18">{}</text>').format(words),
+            _KEY,
+            heading,
         )
-    height = _ROW * len(leakage)
+    height = _ROW * len(terms)
     parts = [
         grid(axis, height, label=lambda tick: f"{tick:.10g}", unit="bits"),
-        Markup('<line class="axis" x1="{0}" x2="{0}" y1="0" y2="{1}"/>').format(axis.pc(0.0), height + 2),
+        Markup('<line class="axis" x1="{0}" x2="{0}" y1="0" y2="{1}"/>').format(
+            axis.pc(0.0), height + 2
+        ),
     ]
-    parts += [_term(axis, entry, _ROW * place) for place, entry in enumerate(leakage)]
-    first = f"{_apart(leakage[0].term)}, tells {interval(leakage[0].leakage.bits, 3)} bits"
-    words = f"{len(leakage)} words, ranked. The first, {first}."
+    parts += [_term(axis, entry, _ROW * place) for place, entry in enumerate(terms)]
+    first = f"{_apart(terms[0].term)}, tells {interval(terms[0].leakage.bits, 3)} bits"
+    words = f"{len(terms)} words, ranked. The first, {first}."
     return Chart(name, title, words, height + 40, Markup("\n").join(parts), _KEY, heading)
 
 
 def _term(axis: Across, entry: TermLeak, top: float) -> Markup:
-    leakage = entry.leakage.bits
-    start, end = sorted((axis.at(0.0), axis.at(leakage.value)))
+    bits = entry.leakage.bits
+    start, end = sorted((axis.at(0.0), axis.at(bits.value)))
     # The name stands in a drawing of its own, which cuts what is wider than expected.
     return Markup(
-        "<g><title>{0}: {1} bits, in {2:,} texts</title>"
-        '<svg x="0" y="{3}" width="80%" height="19"><text class="name" x="0" y="14">{4}</text></svg>'
-        '<text class="value" x="100%" y="{5}" text-anchor="end">{6}</text>'
-        '<rect class="bar {7}" x="{8:.2f}%" y="{9}" width="{10:.2f}%" height="9"/>{11}</g>'
+        '<g><title>{0}: {1} bits, in {2:,} texts</title><svg x="0" y="{3}" width="80%"'
+        ' height="19"><text class="name" x="0" y="14">{4}</text></svg><text class="value" x="100%"'
+        ' y="{5}" text-anchor="end">{6}</text><rect class="bar {7}" x="{8:.2f}%" y="{9}"'
+        ' width="{10:.2f}%" height="9"/>{11}</g>'
     ).format(
         _apart(entry.term),
-        interval(leakage, 3),
+        interval(bits, 3),
         entry.texts,
         top,
         _apart(entry.term, _NAME),
         top + 14,
-        number(leakage.value, 3),
-        "free" if is_sure(leakage) else "unsure",
+        number(bits.value, 3),
+        "free" if is_sure(bits) else "unsure",
         start,
         top + 20,
         end - start,
-        whisker(axis, leakage, top + 24.5),
+        whisker(axis, bits, top + 24.5),
     )
 
 
 def _apart(text: str, most: int = 60) -> str:
-    """Text of others in its own direction of writing, whatever stands around it (a first strong isolate)."""
+    """Text of others in its own direction of writing, whatever stands around it (a first strong
+    isolate).
+    """
     return f"\u2068{shown(text, most)}\u2069"
 
 
 def _marked(text: MarkedText, most: float) -> Marked:
-    spans, room = [], _LETTERS
-    for piece, leakage in text.spans:
+    spans = []
+    room = _LETTERS
+    for piece, nats in text.spans:
         line = visible(piece[: 2 * room])
         cut = line if len(line) <= room else f"{line[: max(room - 1, 0)]}…"
         room -= len(line)
-        spans.append(_span(cut, leakage, most))
+        spans.append(_span(cut, nats, most))
         if room < 0:
             break
-    strongest = sorted((pair for pair in text.spans if pair[1]), key=lambda pair: -abs(pair[1]))[:_STRONGEST]
-    said = "; ".join(f"“{_apart(piece, 30)}” {_bits(leakage)}" for piece, leakage in strongest)
+    strongest = sorted((pair for pair in text.spans if pair[1]), key=lambda pair: -abs(pair[1]))[
+        :_STRONGEST
+    ]
+    said = "; ".join(f"“{_apart(piece, 30)}” {_bits(nats)}" for piece, nats in strongest)
     return Marked(plain(text.note), tuple(span for span in spans if span.text), said or "nothing")
 
 
-def _span(text: str, leakage: float, most: float) -> MarkedSpan:
-    if leakage == 0 or not text.strip():
+def _span(text: str, nats: float, most: float) -> MarkedSpan:
+    if nats == 0 or not text.strip():
         return MarkedSpan(text, "", 0.0, "")
-    return MarkedSpan(text, "towards" if leakage > 0 else "against", round(abs(leakage) / most, 3), _bits(leakage))
+    return MarkedSpan(
+        text, "towards" if nats > 0 else "against", round(abs(nats) / most, 3), _bits(nats)
+    )
 
 
-def _bits(leakage: float) -> str:
-    return f"{number(abs(leakage) / NATS_PER_BIT, 2)} bits {'towards' if leakage > 0 else 'away'}"
+def _bits(nats: float) -> str:
+    return f"{number(abs(nats) / NATS_PER_BIT, 2)} bits {'towards' if nats > 0 else 'away'}"

@@ -1,10 +1,11 @@
-"""What words tell in their places: regressions on words, their spelling and pairs of neighbours, over writers.
+"""What words tell in their places: regressions on words, their spelling and pairs of neighbours,
+over writers.
 
-The spelling of a word, by the runs of three characters it is made of, tells what a rare word has in common with others;
-as a sum over the runs it is a part of the score of the word.
+The spelling of a word, by the runs of three characters it is made of, tells what a rare word has in
+common with others; as a sum over the runs it is a part of the score of the word.
 
-Each fold of the texts is scored by a regression that did not see its writers. How far the scores are believed is found
-on these held-out answers, and is 0 where they say nothing.
+Each fold of the texts is scored by a regression that did not see its writers. How far the scores
+are believed is found on these held-out answers, and is 0 where they say nothing.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax
 from sklearn.feature_extraction.text import CountVectorizer
 
-from lowtide.density.bag_regression import regress
+from lowtide.estimate.learners.terms import regress
 from lowtide.texts.contexts import PlacedWords
 from lowtide.types import Floats, Floats32, Ints
 
@@ -38,10 +39,10 @@ class WordScores:
 
     Attributes:
         pairs: (pairs,) sorted, `first · terms + second`.
-        weights: (folds + 1, terms + pairs, |S|) of the models that did not see a fold; the last is their mean, for
-            texts that none of them has seen. How far they are believed is in them.
-        means: (2, folds + 1, terms, |S|) what the pairs tell on average that begin with a term, and that end with it:
-            that is told by the term, which stays, and not by its neighbour.
+        weights: (folds + 1, terms + pairs, |S|) of the models that did not see a fold; the last is
+            their mean, for texts that none of them has seen. How far they are believed is in them.
+        means: (2, folds + 1, terms, |S|) what the pairs tell on average that begin with a term, and
+            that end with it: that is told by the term, which stays, and not by its neighbour.
         terms: how many terms there are.
         gain: nats a text that they gained on held-out texts.
     """
@@ -54,7 +55,14 @@ class WordScores:
 
     @classmethod
     def fit(
-        cls, words: PlacedWords, codes: Ints, secret: Ints, fold: Ints, groups: Ints, prior: Floats, spelling: Sparse
+        cls,
+        words: PlacedWords,
+        codes: Ints,
+        secret: Ints,
+        fold: Ints,
+        groups: Ints,
+        prior: Floats,
+        spelling: Sparse,
     ) -> WordScores:
         """Fit to n texts, of which each fold is scored by a model of the others.
 
@@ -70,14 +78,17 @@ class WordScores:
         terms = spelling.shape[0]
         keys, _ = _pairs_of(words, codes, terms)
         pairs, often = np.unique(keys, return_counts=True)
-        pairs, often = pairs[often >= _LEAST], often[often >= _LEAST]
+        pairs = pairs[often >= _LEAST]
+        often = often[often >= _LEAST]
         single = _rows_of(words, codes, pairs, terms, len(secret))
         rows = sparse.csr_array(sparse.hstack([single, single[:, :terms] @ spelling], format="csr"))
-        folds, classes = int(fold.max()) + 1, len(prior)
+        folds = int(fold.max()) + 1
+        classes = len(prior)
         weights = np.zeros((folds + 1, single.shape[1], classes), dtype=np.float32)
         scores = np.zeros((len(secret), classes))
         for k in range(folds):
-            rest, held = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
+            rest = np.flatnonzero(fold != k)
+            held = np.flatnonzero(fold == k)
             found = regress(rows[rest], secret[rest], classes, groups[rest], "counts", _PENALTY)
             weights[k] = found[: single.shape[1]]
             weights[k, :terms] += spelling @ found[single.shape[1] :]
@@ -88,19 +99,31 @@ class WordScores:
         return cls(pairs, weights, _means(pairs, often, weights, terms), terms, gain)
 
     def about(self, words: Ints, left: Ints, right: Ints, fold: Ints) -> Floats:
-        """Scores (…, |S|) of words between neighbours, all of one shape, by the models of folds of the same shape."""
+        """Scores (…, |S|) of words between neighbours, all of one shape, by the models of folds of
+        the same shape.
+        """
         found = self.weights[fold, words].astype(np.float64)
         for side, (first, second) in enumerate(((left, words), (words, right))):
             asked = first.astype(np.int64) * self.terms + second
             at = np.minimum(np.searchsorted(self.pairs, asked), len(self.pairs) - 1)
-            there = np.flatnonzero((self.pairs[at] == asked) & (first < self.terms) & (second < self.terms))
+            there = np.flatnonzero(
+                (self.pairs[at] == asked) & (first < self.terms) & (second < self.terms)
+            )
             stays = (first, second)[side][there]
-            found[there] += self.weights[fold[there], self.terms + at[there]] - self.means[side, fold[there], stays]
+            found[there] += (
+                self.weights[fold[there], self.terms + at[there]]
+                - self.means[side, fold[there], stays]
+            )
         return found
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Its numbers, by name."""
-        return {"pairs": self.pairs, "weights": self.weights, "means": self.means, "gain": np.array([self.gain])}
+        return {
+            "pairs": self.pairs,
+            "weights": self.weights,
+            "means": self.means,
+            "gain": np.array([self.gain]),
+        }
 
     @classmethod
     def of_arrays(cls, arrays: Mapping[str, NDArray[Any]], terms: int) -> WordScores:
@@ -110,10 +133,16 @@ class WordScores:
 
 
 def spelled(terms: Sequence[str]) -> Sparse:
-    """How terms are written, (terms, runs): how often each has every run of three characters that several have."""
-    runs = CountVectorizer(analyzer="char", ngram_range=(_RUN, _RUN), min_df=min(2, len(terms)), lowercase=False)
+    """How terms are written, (terms, runs): how often each has every run of three characters that
+    several have.
+    """
+    runs = CountVectorizer(
+        analyzer="char", ngram_range=(_RUN, _RUN), min_df=min(2, len(terms)), lowercase=False
+    )
     try:
-        return sparse.csr_array(runs.fit_transform([f" {term} " for term in terms]), dtype=np.float32)
+        return sparse.csr_array(
+            runs.fit_transform([f" {term} " for term in terms]), dtype=np.float32
+        )
     except ValueError:  # no run is in two terms
         return sparse.csr_array((len(terms), 0), dtype=np.float32)
 
@@ -134,7 +163,9 @@ def _means(pairs: Ints, often: Ints, weights: Floats32, terms: int) -> Floats32:
 def _pairs_of(words: PlacedWords, codes: Ints, terms: int) -> tuple[Ints, Ints]:
     """The pairs of known neighbours, and the text that each is in."""
     together = (words.text[1:] == words.text[:-1]) & (codes[1:] >= 0) & (codes[:-1] >= 0)
-    return codes[:-1][together].astype(np.int64) * terms + codes[1:][together], words.text[1:][together]
+    return codes[:-1][together].astype(np.int64) * terms + codes[1:][together], words.text[1:][
+        together
+    ]
 
 
 def _rows_of(words: PlacedWords, codes: Ints, pairs: Ints, terms: int, n: int) -> Sparse:
@@ -145,20 +176,29 @@ def _rows_of(words: PlacedWords, codes: Ints, pairs: Ints, terms: int, n: int) -
     single = codes >= 0
     columns = np.concatenate([codes[single], terms + at[known]])
     owners = np.concatenate([words.text[single], owner[known]])
-    rows = sparse.csr_array((np.ones(len(columns), np.float32), (owners, columns)), shape=(n, terms + len(pairs)))
+    rows = sparse.csr_array(
+        (np.ones(len(columns), np.float32), (owners, columns)), shape=(n, terms + len(pairs))
+    )
     rows.sum_duplicates()
     rows.data[:] = 1.0
     return rows
 
 
 def _belief(scores: Floats, secret: Ints, groups: Ints, prior: Floats) -> tuple[float, float]:
-    """The factor that serves held-out scores (n, |S|) best, 0 unless that is clear, and its gain in nats a text."""
-    log_prior, each = np.log(prior), np.arange(len(secret))
+    """The factor that serves held-out scores (n, |S|) best, 0 unless that is clear, and its gain in
+    nats a text.
+    """
+    log_prior = np.log(prior)
+    each = np.arange(len(secret))
 
     def gains(factor: float) -> Floats:
-        return np.asarray((log_softmax(factor * scores + log_prior, axis=1) - log_prior)[each, secret])
+        return np.asarray(
+            (log_softmax(factor * scores + log_prior, axis=1) - log_prior)[each, secret]
+        )
 
-    found = minimize_scalar(lambda factor: -gains(factor).mean(), bounds=(0.0, _UP_TO), method="bounded")
+    found = minimize_scalar(
+        lambda factor: -gains(factor).mean(), bounds=(0.0, _UP_TO), method="bounded"
+    )
     own = gains(float(found.x))
     sums = np.bincount(np.unique(groups, return_inverse=True)[1], own - own.mean())
     error = float(np.sqrt(np.square(sums).sum())) / len(own)

@@ -1,8 +1,10 @@
-"""Which words of a text are its writer's, and how hashtags are read: what `warn` looks at, here and in a browser.
+"""Which words of a text are its writer's, and how hashtags are read: what `warn` looks at, here and
+in a browser.
 
-Quoted lines and code are left out, since others wrote them or nobody speaks like that. A hashtag that the model does
-not know and that is written #LikeThis is read as its words. The language of a text is told by its small words, which
-is enough to say that it is another than that of the texts that a model was fitted on.
+Quoted lines and code are left out, since others wrote them or nobody speaks like that. A hashtag
+that the model does not know and that is written #LikeThis is read as its words. The language of a
+text is told by its small words, which is enough to say that it is another than that of the texts
+that a model was fitted on.
 """
 
 import re
@@ -97,7 +99,8 @@ class OwnWords(NamedTuple):
 
     Attributes:
         words: in reading order; those of a hashtag that is read in parts stand within it.
-        terms: the words and, where the vocabulary has such terms, runs of them, in the order of `find_terms`.
+        terms: the words and, where the vocabulary has such terms, runs of them, in the order of
+            `find_terms`.
         others: how many words stand in quoted lines and code.
         tags: the hashtags that are read in parts.
     """
@@ -127,7 +130,11 @@ def read_writing(text: str, known: Container[str], options: TermOptions) -> OwnW
         if at < len(spans) and spans[at][0] <= term.start:
             others += 1
             continue
-        parts = [] if term.text in known else _tag_words(text[term.start : term.end], term.start, options)
+        parts = (
+            []
+            if term.text in known
+            else _tag_words(text[term.start : term.end], term.start, options)
+        )
         if parts:
             tags.append(SplitTag(term.start, term.end, tuple(part.text for part in parts)))
         words.extend(parts or [term])
@@ -147,13 +154,17 @@ def quoted_spans(text: str) -> list[tuple[int, int]]:
             if opening and (not fence or opening[1] == fence):
                 fence = "" if fence else opening[1]
         else:
-            spans.extend((start + code.start(), start + code.end()) for code in _INLINE.finditer(line))
+            spans.extend(
+                (start + code.start(), start + code.end()) for code in _INLINE.finditer(line)
+            )
         start = end + 1
     return spans
 
 
 def _tag_words(piece: str, start: int, options: TermOptions) -> list[Term]:
-    """The words of a hashtag such as `#ActNow`, where they stand; none where it is not of several."""
+    """The words of a hashtag such as `#ActNow`, where they stand; none where it is not of
+    several.
+    """
     if piece[0] not in _HASHES or len(piece) > _LONGEST_TAG:
         return []
     written = cleaner(options).written
@@ -166,7 +177,9 @@ def _tag_words(piece: str, start: int, options: TermOptions) -> list[Term]:
 
 
 def _cuts(piece: str) -> list[int]:
-    """Where the words of a hashtag begin, and its end: before a capital that begins a word, and around `_`."""
+    """Where the words of a hashtag begin, and its end: before a capital that begins a word, and
+    around `_`.
+    """
     small = [sign.isalpha() and sign.lower() == sign for sign in piece]
     large = [sign.lower() != sign for sign in piece]
     if not any(small):
@@ -181,13 +194,20 @@ def _cuts(piece: str) -> list[int]:
 
 
 def is_negation(term: str) -> bool:
-    """Whether a word turns a sentence into its opposite; such a word is never replaced, nor left out lightly."""
+    """Whether a word turns a sentence into its opposite; such a word is never replaced, nor left
+    out lightly.
+    """
     return term in NEGATIONS or term.endswith("n't")
 
 
 def vocabulary_language(terms: Container[str]) -> str | None:
-    """The language of a vocabulary: the one most of whose small words it has; `None` where it has few of any."""
-    scores = {name: sum(word in terms for word in words) / len(words) for name, words in SMALL_WORDS.items()}
+    """The language of a vocabulary: the one most of whose small words it has; `None` where it has
+    few of any.
+    """
+    scores = {
+        name: sum(word in terms for word in words) / len(words)
+        for name, words in SMALL_WORDS.items()
+    }
     best = max(scores, key=lambda name: scores[name])
     return best if scores[best] * len(SMALL_WORDS[best]) >= _OWN else None
 

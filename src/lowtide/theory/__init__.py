@@ -1,4 +1,6 @@
-"""Closed forms: divergences, randomised response, redraw, calibration, composition, sizes; bounds from counts."""
+"""Closed forms: divergences, randomised response, redraw, calibration, composition, sizes; bounds
+from counts.
+"""
 
 from lowtide.theory import (
     anonymity,

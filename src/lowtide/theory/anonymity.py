@@ -1,7 +1,9 @@
-"""Measures of statistical disclosure control, from the table of counts that bounds against every attacker use.
+"""Measures of statistical disclosure control, from the table of counts that bounds against every
+attacker use.
 
-They describe the rows that were counted, and nothing else: none of them has a confidence, and none says what another
-draw of rows would show. A release can be k-anonymous and tell the secret of everybody.
+They describe the rows that were counted, and nothing else: none of them has a confidence, and none
+says what another draw of rows would show. A release can be k-anonymous and tell the secret of
+everybody.
 """
 
 from dataclasses import dataclass
@@ -22,8 +24,10 @@ class Anonymity:
         unique: share of the rows that are alone in their cell.
         distinct: l of distinct l-diversity: the fewest classes that occur in a cell.
         entropy: l of entropy l-diversity: e to the entropy of the classes in a cell, at least.
-        closeness: t of t-closeness: the largest total variation between the classes in a cell and those of all rows.
-        disclosure: δ of δ-disclosure privacy: the largest |log p(s|cell)/p(s)|; infinite where a cell misses a class.
+        closeness: t of t-closeness: the largest total variation between the classes in a cell and
+            those of all rows.
+        disclosure: δ of δ-disclosure privacy: the largest |log p(s|cell)/p(s)|; infinite where a
+            cell misses a class.
     """
 
     k: int
@@ -35,12 +39,15 @@ class Anonymity:
 
 
 def anonymity(counts: ArrayLike) -> Anonymity:
-    """Measure a table of counts, (|S|, cells); cells without rows and classes without rows are left out."""
+    """Measure a table of counts, (|S|, cells); cells without rows and classes without rows are left
+    out.
+    """
     table = real("counts", counts)
     if table.ndim != 2 or (table < 0).any() or table.sum() == 0:
         raise LowtideError("counts must be a table of how often each class was seen in each cell")
     table = table[table.sum(axis=1) > 0][:, table.sum(axis=0) > 0]
-    size, prior = table.sum(axis=0), table.sum(axis=1) / table.sum()
+    size = table.sum(axis=0)
+    prior = table.sum(axis=1) / table.sum()
     within = table / size
     with np.errstate(divide="ignore"):
         lift = np.abs(np.log(within) - np.log(prior)[:, None])

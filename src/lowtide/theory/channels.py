@@ -1,7 +1,9 @@
-"""Channels: with which probability a cell is shown as each output, for bounds on releases that are noised.
+"""Channels: with which probability a cell is shown as each output, for bounds on releases that are
+noised.
 
-A channel is a matrix (cells, outputs) whose rows add up to 1. Columns that are noised independently go through the
-Kronecker product of their channels, `together`, with cells numbered as in `numpy.ravel_multi_index`.
+A channel is a matrix (cells, outputs) whose rows add up to 1. Columns that are noised independently
+go through the Kronecker product of their channels, `together`, with cells numbered as in
+`numpy.ravel_multi_index`.
 """
 
 import numpy as np
@@ -31,7 +33,9 @@ def merged(into: ArrayLike) -> Floats:
 
 
 def response(keep: float, categories: int) -> Floats:
-    """Randomised response: the true category with probability `keep`, else one drawn evenly from all of them."""
+    """Randomised response: the true category with probability `keep`, else one drawn evenly from
+    all of them.
+    """
     kept = float(within("keep", keep, 0.0, 1.0))
     k = count("categories", categories, 1)
     return kept * np.eye(k) + (1 - kept) / k
@@ -45,15 +49,18 @@ def gaussian(values: ArrayLike, scale: float, edges: ArrayLike) -> Floats:
     Args:
         values: (cells,) the number of each cell.
         scale: standard deviation λ > 0 of the noise, in the unit of the values.
-        edges: (outputs − 1,) increasing ends of the intervals; the first and the last interval are open.
+        edges: (outputs − 1,) increasing ends of the intervals; the first and the last interval are
+            open.
     """
-    points, ends = real("values", values), real("edges", edges)
+    points = real("values", values)
+    ends = real("edges", edges)
     spread = float(within("scale", scale, 0.0, np.inf, low_open=True, high_open=True))
     if points.ndim != 1 or ends.ndim != 1 or (np.diff(ends) <= 0).any():
         raise LowtideError("values must be a list of numbers and edges an increasing one")
     below = ndtr((ends - points[:, None]) / spread)
     above = ndtr((points[:, None] - ends) / spread)
-    first, last = np.zeros((len(points), 1)), np.ones((len(points), 1))
+    first = np.zeros((len(points), 1))
+    last = np.ones((len(points), 1))
     # Differences of the smaller tail: far from the value both tails are near 1 on one side.
     rising = np.diff(np.hstack([first, below, last]), axis=1)
     falling = -np.diff(np.hstack([last, above, first]), axis=1)

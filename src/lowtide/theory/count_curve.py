@@ -1,4 +1,6 @@
-"""How the bounds of `lowtide.theory.counts` fall with the number of rows, and how many would show a limit."""
+"""How the bounds of `lowtide.theory.counts` fall with the number of rows, and how many would show a
+limit.
+"""
 
 import math
 from dataclasses import dataclass
@@ -41,7 +43,8 @@ class CountPoint:
 def learning_curve(
     counts: ArrayLike, failure: float, rng: np.random.Generator, *, halvings: int = 4
 ) -> tuple[CountPoint, ...]:
-    """The bounds from n, n/2, n/4, … rows drawn from those that were counted, fewest first; averages over some draws.
+    """The bounds from n, n/2, n/4, … rows drawn from those that were counted, fewest first;
+    averages over some draws.
 
     A bound that still falls at its end would fall further with more rows.
 
@@ -60,10 +63,12 @@ def learning_curve(
 def rows_needed(
     counts: ArrayLike, limit: float, quantity: Quantity, failure: float, rng: np.random.Generator
 ) -> int | None:
-    """About how many rows would bring a bound down to a limit, if further rows are like those counted.
+    """About how many rows would bring a bound down to a limit, if further rows are like those
+    counted.
 
-    The plug-in figure falls with the rows, too: what it will be is extrapolated from halves of the rows. It falls like
-    `1/n` in nats, and like `1/√n` where two classes are equally frequent in a cell.
+    The plug-in figure falls with the rows, too: what it will be is extrapolated from halves of the
+    rows. It falls like `1/n` in nats, and like `1/√n` where two classes are equally frequent in a
+    cell.
 
     Args:
         counts: (|S|, cells) how often each class was seen in each cell.
@@ -73,12 +78,14 @@ def rows_needed(
         rng: draws the halves.
 
     Returns:
-        How many; `None` where no number would: what the rows tell is about as much as the limit, or more.
+        How many; `None` where no number would: what the rows tell is about as much as the limit, or
+        more.
     """
     one_of("quantity", quantity, ("nats", "accuracy"))
     table = real("counts", counts)
     within("limit", limit, 0.0, np.inf, high_open=True)
-    n, classes = int(table.sum()), table.sum(axis=1)
+    n = int(table.sum())
+    classes = table.sum(axis=1)
     if n < 4:
         raise LowtideError(f"counts are of {n} rows; extrapolation needs at least 4")
     power = 1.0 if quantity == "nats" else 0.5
@@ -93,11 +100,14 @@ def rows_needed(
         plug_in = rest + (late - rest) * (n / rows) ** power
         if quantity == "accuracy":
             return float(shares.upper_limit(min(plug_in, 1.0) * rows, rows, failure))
-        return bounds.limit_of_information(plug_in, np.maximum(np.round(classes * rows / n), 0), failure)
+        return bounds.limit_of_information(
+            plug_in, np.maximum(np.round(classes * rows / n), 0), failure
+        )
 
     if bound(_MOST_ROWS) > limit:
         return None
-    low, high = 1, _MOST_ROWS
+    low = 1
+    high = _MOST_ROWS
     while high - low > max(1, low // 100):
         middle = int(math.sqrt(low * high)) if high > 2 * low else (low + high) // 2
         low, high = (middle, high) if bound(middle) > limit else (low, middle)
@@ -110,7 +120,11 @@ def _point(table: Floats, rows: int, failure: float, rng: np.random.Generator) -
     flat = table.ravel().astype(np.int64)
     found = []
     for _ in range(1 if rows == whole else _DRAWS):
-        drawn = flat if rows == whole else rng.multivariate_hypergeometric(flat, rows, method="marginals")
+        drawn = (
+            flat
+            if rows == whole
+            else rng.multivariate_hypergeometric(flat, rows, method="marginals")
+        )
         part = drawn.reshape(table.shape).astype(np.float64)
         found.append(
             (

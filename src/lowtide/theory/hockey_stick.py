@@ -1,12 +1,13 @@
 """The hockey-stick divergence `E_γ(P‖Q) = ∫ (dP − γ dQ)_+` in closed form, with γ = e^ε.
 
-It bounds what a release reveals about a secret: `E_γ(P_{Y|s}‖P_Y)` (*forward*) is the most by which the probability
-of an event given `s` exceeds γ times its probability overall, `E_γ(P_Y‖P_{Y|s})` (*reverse*) the same with the two
-exchanged. It does not bound `Pr(i > ε | s)`: what follows is `Pr(i > ε + t | s) ≤ E_γ/(1 − e^{−t})`. Equation numbers
-are those of Hsu, Asoodeh and Calmon (2020).
+It bounds what a release reveals about a secret: `E_γ(P_{Y|s}‖P_Y)` (*forward*) is the most by which
+the probability of an event given `s` exceeds γ times its probability overall, `E_γ(P_Y‖P_{Y|s})`
+(*reverse*) the same with the two exchanged. It does not bound `Pr(i > ε | s)`: what follows is
+`Pr(i > ε + t | s) ≤ E_γ/(1 − e^{−t})`. Equation numbers are those of Hsu, Asoodeh and Calmon
+(2020).
 
-Everything is computed in the log domain and without cancellation: relative accuracy is better than 1e-9 for
-every representable value, and the result is never negative and never NaN.
+Everything is computed in the log domain and without cancellation: relative accuracy is better than
+1e-9 for every representable value, and the result is never negative and never NaN.
 """
 
 from typing import Literal
@@ -34,7 +35,8 @@ def gaussian(gamma: ArrayLike, distance: ArrayLike, scale: ArrayLike) -> Floats:
     Args:
         gamma: γ > 0; infinity gives 0.
         distance: D ≥ 0, between the two means.
-        scale: λ > 0; infinity stands for a redacted value and gives the divergence of two equal laws.
+        scale: λ > 0; infinity stands for a redacted value and gives the divergence of two equal
+            laws.
 
     Returns:
         θ, of the shape the arguments broadcast to.
@@ -65,7 +67,9 @@ def log_gaussian(epsilon: ArrayLike, distance: ArrayLike, scale: ArrayLike) -> F
 
 
 def log_theta(epsilon: Floats, ratio: Floats) -> Floats:
-    """`log θ_{e^ε}` of two unit Gaussians whose means lie `ratio = D/λ` apart; arguments as checked above."""
+    """`log θ_{e^ε}` of two unit Gaussians whose means lie `ratio = D/λ` apart; arguments as checked
+    above.
+    """
     # θ_γ = 1 − γ + γ·θ_{1/γ}: for γ < 1 a sum of positive terms, so that only γ ≥ 1 is left to do.
     theta = _log_theta_above_one(np.abs(epsilon), ratio)
     below = np.minimum(epsilon, 0.0)
@@ -76,12 +80,14 @@ def log_theta(epsilon: Floats, ratio: Floats) -> Floats:
 def _log_theta_above_one(epsilon: Floats, ratio: Floats) -> Floats:
     """The same for ε ≥ 0, from `θ = φ(a)·(R(a) − R(b))` with R = Q/φ the Mills ratio.
 
-    Here a = ε/ratio − ratio/2 and b = ε/ratio + ratio/2 are the arguments of Q (paper, Eq. 16); the form follows from
-    e^ε·φ(b) = φ(a). Close arguments are subtracted by integrating −R' > 0 between them.
+    Here a = ε/ratio − ratio/2 and b = ε/ratio + ratio/2 are the arguments of Q (paper, Eq. 16); the
+    form follows from e^ε·φ(b) = φ(a). Close arguments are subtracted by integrating −R' > 0 between
+    them.
     """
     result = np.full(np.shape(epsilon), -np.inf)
     with np.errstate(all="ignore"):
-        a, b = epsilon / ratio - 0.5 * ratio, epsilon / ratio + 0.5 * ratio
+        a = epsilon / ratio - 0.5 * ratio
+        b = epsilon / ratio + 0.5 * ratio
     close = (ratio > 0) & (ratio <= 1) & (a < np.inf)
     apart = (ratio > 1) & (a < np.inf)
     result[close] = _log_density(a[close]) + _log_mills_drop(a[close], ratio[close])
@@ -97,14 +103,18 @@ def _log_density(x: Floats) -> Floats:
 
 
 def _log_mills(x: Floats) -> Floats:
-    """`log Q(x)/φ(x)`; the scaled erfc keeps it exact in the upper tail, `log_ndtr` in the lower."""
+    """`log Q(x)/φ(x)`; the scaled erfc keeps it exact in the upper tail, `log_ndtr` in the
+    lower.
+    """
     upper = np.log(erfcx(np.maximum(x, 0.0) / np.sqrt(2.0))) + 0.5 * np.log(np.pi / 2.0)
     lower = np.minimum(x, 0.0)
     return np.where(x >= 0, upper, log_ndtr(-lower) - _log_density(lower))
 
 
 def _log_mills_drop(a: Floats, width: Floats) -> Floats:
-    """`log(R(a) − R(a + width))` for 0 < width ≤ 1 and a ≥ −1/2, as the integral of −R'(t) = 1 − t·R(t)."""
+    """`log(R(a) − R(a + width))` for 0 < width ≤ 1 and a ≥ −1/2, as the integral of −R'(t) = 1 −
+    t·R(t).
+    """
     t = a[..., None] + 0.5 * width[..., None] * (_NODES + 1.0)
     near = np.minimum(t, _SERIES_FROM)
     direct = 1.0 - near * np.sqrt(np.pi / 2.0) * erfcx(near / np.sqrt(2.0))
@@ -152,7 +162,8 @@ def tail_integral(i: ArrayLike, epsilon: ArrayLike, weights: ArrayLike | None = 
     steps = np.take_along_axis(i, order, axis=-1)
     tail = np.cumsum(np.take_along_axis(weights, order, axis=-1)[..., ::-1], axis=-1)[..., ::-1]
     epsilon = real("epsilon", epsilon)[..., None]
-    # ∫ e^{ε−t} dt over [max(ε, previous step), max(ε, step)], where Pr(i > t) is the mass from `step` up.
+    # ∫ e^{ε−t} dt over [max(ε, previous step), max(ε, step)], where Pr(i > t) is the mass from
+    # `step` up.
     decay = np.exp(-np.maximum(steps - epsilon, 0.0))
     before = np.concatenate([np.ones_like(decay[..., :1]), decay[..., :-1]], axis=-1)
     return np.asarray((tail * (before - decay)).sum(axis=-1))
@@ -162,7 +173,11 @@ def _weighted(i: ArrayLike, weights: ArrayLike | None) -> tuple[Floats, Floats]:
     i = np.atleast_1d(real("i", i))
     if i.shape[-1] == 0:
         raise LowtideError("i must hold at least one draw along its last axis, got none")
-    weights = np.full(i.shape[-1], 1.0 / i.shape[-1]) if weights is None else probabilities("weights", weights)
+    weights = (
+        np.full(i.shape[-1], 1.0 / i.shape[-1])
+        if weights is None
+        else probabilities("weights", weights)
+    )
     i, weights = broadcast(i=i, weights=weights)
     return i, weights
 
@@ -174,10 +189,11 @@ def prior_aware(
     prior: ArrayLike,
     direction: Direction = "both",
 ) -> Floats:
-    """Bound the leakage of one Gaussian-noised feature about a secret of known prior; tight on two points.
+    """Bound the leakage of one Gaussian-noised feature about a secret of known prior; tight on two
+    points.
 
-    P_Y contains P_{Y|s} with weight π = p(s). The bound without a prior ignores this and is looser (paper, Thm 3):
-    forward `(1 − γπ)_+ · θ_{γ(1−π)/(1−γπ)}(D, λ)`, zero as soon as ε ≥ log 1/π;
+    P_Y contains P_{Y|s} with weight π = p(s). The bound without a prior ignores this and is looser
+    (paper, Thm 3): forward `(1 − γπ)_+ · θ_{γ(1−π)/(1−γπ)}(D, λ)`, zero as soon as ε ≥ log 1/π;
     reverse `(1 − π) · θ_{(γ−π)/(1−π)}(D, λ)`.
 
     Args:
@@ -206,10 +222,17 @@ def log_prior_aware(
         epsilon=within("epsilon", epsilon, 0.0, np.inf),
         prior=within("prior", prior, 0.0, 1.0, low_open=True, high_open=True),
     )
-    # Either way the bound is c·θ_{γ'} with γ' = 1 + (γ − 1)/c, written so that a small ε keeps its digits.
+    # Either way the bound is c·θ_{γ'} with γ' = 1 + (γ − 1)/c, written so that a small ε keeps its
+    # digits.
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-        c = -np.expm1(np.minimum(epsilon + np.log(prior), 0.0)) if direction == "forward" else 1.0 - prior
-        inner = np.where(epsilon < 700.0, np.log1p(np.expm1(np.minimum(epsilon, 700.0)) / c), epsilon - np.log(c))
+        c = (
+            -np.expm1(np.minimum(epsilon + np.log(prior), 0.0))
+            if direction == "forward"
+            else 1.0 - prior
+        )
+        inner = np.where(
+            epsilon < 700.0, np.log1p(np.expm1(np.minimum(epsilon, 700.0)) / c), epsilon - np.log(c)
+        )
         inner = np.where(c > 0, inner, np.inf)
         return np.log(c) + log_gaussian(inner, distance, scale)
 
@@ -225,8 +248,9 @@ def selective(
     """Bound the leakage of a feature that is noised only at some of its values (a set B).
 
     That noise was added is itself visible, so with p = P(B|s) and q = P(B) the bound is
-    `p·θ_{γq/p}(D, λ)` forward and `q·θ_{γp/q}(D, λ)` reverse, not `θ_γ(D, λ)`. It holds where the values
-    outside B have `|i| ≤ ε`, and it is tight: no noise, however large, brings it below `(p − γq)_+`.
+    `p·θ_{γq/p}(D, λ)` forward and `q·θ_{γp/q}(D, λ)` reverse, not `θ_γ(D, λ)`. It holds where the
+    values outside B have `|i| ≤ ε`, and it is tight: no noise, however large, brings it below `(p −
+    γq)_+`.
 
     Args:
         epsilon: ε ≥ 0.
@@ -243,8 +267,16 @@ def selective(
         hidden=share("hidden", hidden),
     )
     if ((q == 0) & (p > 0)).any():
-        raise LowtideError("hidden is 0 where hidden_given_s is not: a value hidden for some s is hidden for some x")
+        raise LowtideError(
+            "hidden is 0 where hidden_given_s is not: a value hidden for some s is hidden for"
+            " some x"
+        )
     ours, theirs = (p, q) if direction == "forward" else (q, p)
     with np.errstate(divide="ignore"):
-        log_ours, log_theirs = np.log(np.where(ours > 0, ours, 1.0)), np.log(theirs)
-        return np.where(ours > 0, np.exp(log_ours + log_gaussian(epsilon + log_theirs - log_ours, distance, scale)), 0)
+        log_ours = np.log(np.where(ours > 0, ours, 1.0))
+        log_theirs = np.log(theirs)
+        return np.where(
+            ours > 0,
+            np.exp(log_ours + log_gaussian(epsilon + log_theirs - log_ours, distance, scale)),
+            0,
+        )

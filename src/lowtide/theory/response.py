@@ -1,9 +1,10 @@
 """Randomised response on k categories, alone and together with Gaussian noise, in closed form.
 
-With probability `keep` the answer is the true category, else one drawn evenly from all k. So the answer is the true one
-with probability `p = keep + (1 − keep)/k` and any other with `q = (1 − keep)/k`. Between the answers to two different
-truths three outcomes differ: the one truth (p against q), the other (q against p), and the rest (q against q). By
-joint convexity of E_γ no two laws of the truth can be distinguished better than the worst pair of truths.
+With probability `keep` the answer is the true category, else one drawn evenly from all k. So the
+answer is the true one with probability `p = keep + (1 − keep)/k` and any other with `q = (1 −
+keep)/k`. Between the answers to two different truths three outcomes differ: the one truth (p
+against q), the other (q against p), and the rest (q against q). By joint convexity of E_γ no two
+laws of the truth can be distinguished better than the worst pair of truths.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,7 +23,8 @@ _SAME_LOSS = 1e-12
 
 
 def divergence(gamma: ArrayLike, keep: ArrayLike, categories: ArrayLike) -> Floats:
-    """`E_γ` between the answers to two different truths: `(p − γq)_+ + (q − γp)_+ + (k − 2)(q − γq)_+`.
+    """`E_γ` between the answers to two different truths: `(p − γq)_+ + (q − γp)_+ + (k − 2)(q −
+    γq)_+`.
 
     Args:
         gamma: γ > 0; for γ ≥ 1 only the first term is left.
@@ -37,9 +39,14 @@ def divergence(gamma: ArrayLike, keep: ArrayLike, categories: ArrayLike) -> Floa
 
 
 def prior_aware(
-    epsilon: ArrayLike, keep: ArrayLike, categories: ArrayLike, prior: ArrayLike, direction: Direction = "both"
+    epsilon: ArrayLike,
+    keep: ArrayLike,
+    categories: ArrayLike,
+    prior: ArrayLike,
+    direction: Direction = "both",
 ) -> Floats:
-    """Bound what one answer reveals about a secret of known prior; exact for a truth that takes two values.
+    """Bound what one answer reveals about a secret of known prior; exact for a truth that takes two
+    values.
 
     Args:
         epsilon: ε ≥ 0.
@@ -54,7 +61,9 @@ def prior_aware(
         categories=_categories(categories),
         prior=_prior(prior),
     )
-    return lift(lambda inner: _divergence(_excess(inner), keep, categories), epsilon, prior, direction)
+    return lift(
+        lambda inner: _divergence(_excess(inner), keep, categories), epsilon, prior, direction
+    )
 
 
 def keep_for(
@@ -66,8 +75,8 @@ def keep_for(
 ) -> Floats:
     """Return the largest `keep` whose bound at ε is at most δ, rounded down.
 
-    `c·E_{1 + (γ−1)/c} ≤ δ` solved for keep: `(kδ + γ − 1)/(kc + γ − 1)`, with c = 1 without a prior, `1 − γπ`
-    forward and `1 − π` reverse.
+    `c·E_{1 + (γ−1)/c} ≤ δ` solved for keep: `(kδ + γ − 1)/(kc + γ − 1)`, with c = 1 without a
+    prior, `1 − γπ` forward and `1 − π` reverse.
 
     Args:
         epsilon: ε ≥ 0.
@@ -93,15 +102,20 @@ def keep_for(
     return np.where(c <= delta, 1.0, np.clip(keep, 0.0, 1.0))
 
 
-def pairwise(epsilon: ArrayLike, ratio: float, keeps: Sequence[float], categories: Sequence[int]) -> Floats:
-    """`E_{e^ε}` between the releases of the worst pair of rows: Gaussian noise and several responses at once.
+def pairwise(
+    epsilon: ArrayLike, ratio: float, keeps: Sequence[float], categories: Sequence[int]
+) -> Floats:
+    """`E_{e^ε}` between the releases of the worst pair of rows: Gaussian noise and several
+    responses at once.
 
     `Σ_o P(o)·θ_{γ e^{−ℓ_o}}(ratio)` over the joint outcomes o of the responses, with privacy losses
-    `ℓ_o = log P(o)/Q(o)`. Exact up to a few thousand different losses; beyond that they are rounded up.
+    `ℓ_o = log P(o)/Q(o)`. Exact up to a few thousand different losses; beyond that they are rounded
+    up.
 
     Args:
         epsilon: ε, any real number or infinity, of any shape.
-        ratio: `√Σ D_j²/λ_j²` of the noised features (`composition.gaussians`); 0 if none, infinity for a raw one.
+        ratio: `√Σ D_j²/λ_j²` of the noised features (`composition.gaussians`); 0 if none, infinity
+            for a raw one.
         keeps: one per response, each in [0, 1].
         categories: k of each response.
 
@@ -114,28 +128,38 @@ def pairwise(epsilon: ArrayLike, ratio: float, keeps: Sequence[float], categorie
     if ratio == np.inf:
         return np.ones(epsilon.shape)
     result = [_mixture(value, ratio, losses, masses) for value in epsilon.ravel()]
-    return np.minimum(np.array(result, dtype=np.float64).reshape(epsilon.shape) * (1.0 + _ROUND_UP), 1.0)
+    return np.minimum(
+        np.array(result, dtype=np.float64).reshape(epsilon.shape) * (1.0 + _ROUND_UP), 1.0
+    )
 
 
 def lift(
-    bound: Callable[[Floats], ArrayLike], epsilon: ArrayLike, prior: ArrayLike, direction: Direction = "both"
+    bound: Callable[[Floats], ArrayLike],
+    epsilon: ArrayLike,
+    prior: ArrayLike,
+    direction: Direction = "both",
 ) -> Floats:
-    """Turn a bound between pairs of rows into one about a secret of known prior, as `hockey_stick.prior_aware` does.
+    """Turn a bound between pairs of rows into one about a secret of known prior, as
+    `hockey_stick.prior_aware` does.
 
-    forward `(1 − γπ)_+ · E_{γ(1−π)/(1−γπ)}`, reverse `(1 − π) · E_{(γ−π)/(1−π)}`; both are `c·E_{1 + (γ−1)/c}`.
+    forward `(1 − γπ)_+ · E_{γ(1−π)/(1−γπ)}`, reverse `(1 − π) · E_{(γ−π)/(1−π)}`; both are `c·E_{1
+    + (γ−1)/c}`.
 
     Args:
-        bound: from ε' to the worst `E_{e^ε'}` between two rows, entry by entry; such as `pairwise` with the rest of
-            its arguments filled in.
+        bound: from ε' to the worst `E_{e^ε'}` between two rows, entry by entry; such as `pairwise`
+            with the rest of its arguments filled in.
         epsilon: ε ≥ 0.
         prior: π in (0, 1).
         direction: `forward`, `reverse`, or `both` (the larger of the two).
     """
     one_of("direction", direction, DIRECTIONS)
     if direction == "both":
-        return np.maximum(lift(bound, epsilon, prior, "forward"), lift(bound, epsilon, prior, "reverse"))
+        return np.maximum(
+            lift(bound, epsilon, prior, "forward"), lift(bound, epsilon, prior, "reverse")
+        )
     weight, inner = lifted(epsilon, prior, direction)
-    # Where the weight is 0 nothing can leak; the bound is evaluated at 0, and its value is not used.
+    # Where the weight is 0 nothing can leak; the bound is evaluated at 0, and its value is not
+    # used.
     return weight * np.asarray(bound(np.where(weight > 0, inner, 0.0)))
 
 
@@ -151,7 +175,9 @@ def lifted(epsilon: ArrayLike, prior: ArrayLike, direction: Direction) -> tuple[
     epsilon, prior = broadcast(epsilon=within("epsilon", epsilon, 0.0, np.inf), prior=_prior(prior))
     c = _weight(epsilon, prior, direction)
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-        inner = np.where(epsilon < 700.0, np.log1p(np.expm1(np.minimum(epsilon, 700.0)) / c), epsilon - np.log(c))
+        inner = np.where(
+            epsilon < 700.0, np.log1p(np.expm1(np.minimum(epsilon, 700.0)) / c), epsilon - np.log(c)
+        )
     return c, np.where(c > 0, inner, np.inf)
 
 
@@ -172,9 +198,9 @@ def _divergence(excess: Floats, keep: Floats, categories: Floats) -> Floats:
     q = (1.0 - keep) / categories
     with np.errstate(over="ignore", invalid="ignore"):
         gap = np.where(q > 0, excess * q, 0.0)  # (γ − 1)q
-        leakage = np.where(keep > 0, (1.0 + excess) * keep, 0.0)
+        offset = np.where(keep > 0, (1.0 + excess) * keep, 0.0)
     rest = (categories - 2.0) * np.maximum(-gap, 0.0)
-    return np.minimum(np.maximum(keep - gap, 0.0) + np.maximum(-gap - leakage, 0.0) + rest, 1.0)
+    return np.minimum(np.maximum(keep - gap, 0.0) + np.maximum(-gap - offset, 0.0) + rest, 1.0)
 
 
 def _mixture(epsilon: float, ratio: float, losses: Floats, masses: Floats) -> float:
@@ -184,10 +210,15 @@ def _mixture(epsilon: float, ratio: float, losses: Floats, masses: Floats) -> fl
 
 
 def _atoms(keeps: Sequence[float], categories: Sequence[int]) -> tuple[Floats, Floats]:
-    """The privacy losses of the joint outcomes and their probabilities under P, one response at a time."""
+    """The privacy losses of the joint outcomes and their probabilities under P, one response at a
+    time.
+    """
     if len(keeps) != len(categories):
-        raise LowtideError(f"keeps and categories must be equally many, got {len(keeps)} and {len(categories)}")
-    losses, masses = np.zeros(1), np.ones(1)
+        raise LowtideError(
+            f"keeps and categories must be equally many, got {len(keeps)} and {len(categories)}"
+        )
+    losses = np.zeros(1)
+    masses = np.ones(1)
     for keep, k in zip(_keep(np.asarray(keeps, dtype=np.float64)), categories, strict=True):
         q = (1.0 - float(keep)) / count("categories", k, 2)
         if keep == 0:
@@ -202,14 +233,18 @@ def _atoms(keeps: Sequence[float], categories: Sequence[int]) -> tuple[Floats, F
 
 
 def _merged(losses: Floats, masses: Floats) -> tuple[Floats, Floats]:
-    """Add up equal losses; a group of nearly equal ones takes its largest, since θ_{γ e^{−ℓ}} grows with ℓ."""
+    """Add up equal losses; a group of nearly equal ones takes its largest, since θ_{γ e^{−ℓ}} grows
+    with ℓ.
+    """
     order = np.argsort(losses)
-    losses, masses = losses[order], masses[order]
+    losses = losses[order]
+    masses = masses[order]
     with np.errstate(invalid="ignore"):
         new = np.diff(losses) > _SAME_LOSS * (1.0 + np.abs(losses[:-1]))
     group = np.concatenate([[0], np.cumsum(new)])
     last = np.append(np.flatnonzero(np.diff(group)), len(group) - 1)
-    losses, masses = losses[last], np.bincount(group, masses).astype(np.float64)
+    losses = losses[last]
+    masses = np.bincount(group, masses).astype(np.float64)
     return (losses, masses) if len(losses) <= _MOST_ATOMS else _on_grid(losses, masses)
 
 

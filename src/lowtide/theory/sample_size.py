@@ -1,4 +1,6 @@
-"""How many samples the paper's formula asks for, and the error it states for so many; a calculator, no promise."""
+"""How many samples the paper's formula asks for, and the error it states for so many; a calculator,
+no promise.
+"""
 
 import math
 
@@ -14,10 +16,12 @@ def tide(
     radius: float = 1.0,
     delta: float = 0.05,
 ) -> int:
-    """Return the smallest n that satisfies the paper's condition for error η (paper, Thm 5, Eq. 33 and Eq. 35).
+    """Return the smallest n that satisfies the paper's condition for error η (paper, Thm 5, Eq. 33
+    and Eq. 35).
 
-    `n > 32 M² (d·log(16·L·C·√d / η) + log(2/δ)) / η²`. The error it is about is that of the objective, not of the
-    density, and the constant lacks a factor of the order e^{2M}: no promise follows.
+    `n > 32 M² (d·log(16·L·C·√d / η) + log(2/δ)) / η²`. The error it is about is that of the
+    objective, not of the density, and the constant lacks a factor of the order e^{2M}: no promise
+    follows.
 
     Args:
         error: η > 0, in nats.
@@ -37,19 +41,24 @@ def tide(
     cover = max(0.0, d * math.log(16.0 * size * math.sqrt(d) / eta))
     bound = 32.0 * (m / eta) * (cover + math.log(2.0 / failure)) * (m / eta)
     if not math.isfinite(bound):
-        raise LowtideError(f"error {error!r} needs more samples than a float can count; choose a larger error")
+        raise LowtideError(
+            f"error {error!r} needs more samples than a float can count; choose a larger error"
+        )
     return math.floor(bound) + 1
 
 
-_LARGEST = 1e6  # nats, with the smallest below: far outside what any number of rows or weights leads to
+_LARGEST = (
+    1e6  # nats, with the smallest below: far outside what any number of rows or weights leads to
+)
 _HALVINGS = 100  # of the logarithm of the error: more digits than a float has
 
 
 def tide_error(rows: int, *, parameters: int, trim: float = 3.0) -> float:
-    """Return the least error η, in nats, for which `tide` asks for at most so many rows: η(n) (paper, Thm 5).
+    """Return the least error η, in nats, for which `tide` asks for at most so many rows: η(n)
+    (paper, Thm 5).
 
-    It falls like √(d·log n / n). Above 2M it says nothing, as two functions within ±M never differ by more. L, C and δ
-    are those that `tide` takes by default.
+    It falls like √(d·log n / n). Above 2M it says nothing, as two functions within ±M never differ
+    by more. L, C and δ are those that `tide` takes by default.
 
     Args:
         rows: n.
@@ -57,8 +66,11 @@ def tide_error(rows: int, *, parameters: int, trim: float = 3.0) -> float:
         trim: M > 0, the bound on |g|.
     """
     n = count("rows", rows, 1)
-    low, high = 1 / _LARGEST, _LARGEST
+    low = 1 / _LARGEST
+    high = _LARGEST
     for _ in range(_HALVINGS):
         middle = math.sqrt(low * high)
-        low, high = (low, middle) if tide(middle, parameters=parameters, trim=trim) <= n else (middle, high)
+        low, high = (
+            (low, middle) if tide(middle, parameters=parameters, trim=trim) <= n else (middle, high)
+        )
     return high

@@ -8,7 +8,8 @@ from lowtide.types import Floats
 
 
 def lower_limit(hits: ArrayLike, n: int, failure: float) -> Floats:
-    """The lower limit of Clopper and Pearson: above the true share in at most a share `failure` of samples.
+    """The lower limit of Clopper and Pearson: above the true share in at most a share `failure` of
+    samples.
 
     Args:
         hits: how many of the rows have the property, 0 … n, of any shape.
@@ -20,5 +21,7 @@ def lower_limit(hits: ArrayLike, n: int, failure: float) -> Floats:
 
 
 def upper_limit(hits: ArrayLike, n: int, failure: float) -> Floats:
-    """The upper limit: below the true share in at most a share `failure` of samples; arguments as above."""
+    """The upper limit: below the true share in at most a share `failure` of samples; arguments as
+    above.
+    """
     return 1.0 - lower_limit(n - np.asarray(hits), n, failure)

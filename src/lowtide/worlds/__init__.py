@@ -1,6 +1,16 @@
-"""Laws whose information density is known exactly: every estimate and every bound is tested on them."""
+"""Laws whose information density is known exactly: every estimate and every bound is tested on
+them.
+"""
 
-from lowtide.worlds.base import EnumerableWorld, FiniteWorld, parity, rare_value, redundant_bit, two_points, xor
+from lowtide.worlds.base import (
+    EnumerableWorld,
+    FiniteWorld,
+    parity,
+    rare_value,
+    redundant_bit,
+    two_points,
+    xor,
+)
 from lowtide.worlds.faces import DrawnFaces, drawn_faces
 from lowtide.worlds.gaussian import (
     GaussianPair,

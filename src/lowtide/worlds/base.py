@@ -1,4 +1,6 @@
-"""Worlds with a finite secret: densities from likelihoods, enumeration where every row can be listed, small laws."""
+"""Worlds with a finite secret: densities from likelihoods, enumeration where every row can be
+listed, small laws.
+"""
 
 from abc import ABC, abstractmethod
 from itertools import product
@@ -18,8 +20,9 @@ from lowtide.worlds.release import ExactRelease, Policy, release
 class FiniteWorld(ABC, Generic[X]):
     """A law of (X, S), S finite, with its exact information density.
 
-    A subclass gives the log-likelihoods `log p(x_A | s)`, up to a term that does not depend on s; the density
-    follows by Bayes: `i(s; x_A) = log p(x_A|s) − log Σ_t p(t) p(x_A|t)`, so `Σ_s p(s) e^{i(s;x)} = 1` always.
+    A subclass gives the log-likelihoods `log p(x_A | s)`, up to a term that does not depend on s;
+    the density follows by Bayes: `i(s; x_A) = log p(x_A|s) − log Σ_t p(t) p(x_A|t)`, so `Σ_s p(s)
+    e^{i(s;x)} = 1` always.
 
     Attributes:
         features: what the m features of x are.
@@ -66,11 +69,15 @@ class FiniteWorld(ABC, Generic[X]):
         return self._density(self._log_likelihood(self._rows(x), self.features.mask(mask)))
 
     def prefixes(self, x: X) -> Floats:
-        """`i(s; x^j)` for j = 0 … m, (n, m + 1, |S|); the first is 0, the last the whole density."""
+        """`i(s; x^j)` for j = 0 … m, (n, m + 1, |S|); the first is 0, the last the whole
+        density.
+        """
         return self._density(self._prefix_log_likelihood(self._rows(x)))
 
     def conditionals(self, x: X) -> Floats:
-        """`i(s; x_j | x^{j−1})`, (n, m, |S|) (paper, Eq. 3 and Eq. 17); 0 once s has been ruled out."""
+        """`i(s; x_j | x^{j−1})`, (n, m, |S|) (paper, Eq. 3 and Eq. 17); 0 once s has been ruled
+        out.
+        """
         return steps(self.prefixes(x))
 
     def posterior(self, x: X) -> Floats:
@@ -81,7 +88,9 @@ class FiniteWorld(ABC, Generic[X]):
         evidence = logsumexp(log_likelihood, axis=-1, b=self.prior, keepdims=True)
         if np.isneginf(evidence).any():
             row = int(np.argwhere(np.isneginf(evidence))[0][0])
-            raise LowtideError(f"row {row} of x has probability 0 in this world; draw rows with sample()")
+            raise LowtideError(
+                f"row {row} of x has probability 0 in this world; draw rows with sample()"
+            )
         return log_likelihood - evidence
 
     def _dense_rows(self, x: ArrayLike) -> Floats:
@@ -111,7 +120,9 @@ class EnumerableWorld(FiniteWorld[Floats]):
         joint: (|S|, k) their probability together with each secret.
     """
 
-    def __init__(self, atoms: ArrayLike, joint: ArrayLike, features: Features | None = None) -> None:
+    def __init__(
+        self, atoms: ArrayLike, joint: ArrayLike, features: Features | None = None
+    ) -> None:
         self.atoms = np.atleast_2d(np.asarray(atoms, dtype=np.float64))
         self.joint = share("joint", joint)
         check_shape("joint", self.joint.shape, ("|S|", len(self.atoms)))
@@ -129,11 +140,15 @@ class EnumerableWorld(FiniteWorld[Floats]):
     def information(self) -> float:
         """`I(S; X)`, summed over the atoms."""
         independent = np.outer(self.prior, self.joint.sum(axis=0))
-        independent[independent == 0] = 1.0  # a product that underflows belongs to an atom too rare to count
+        independent[independent == 0] = (
+            1.0  # a product that underflows belongs to an atom too rare to count
+        )
         return float((xlogy(self.joint, self.joint) - xlogy(self.joint, independent)).sum())
 
     def leaking(self, epsilon: float) -> Bools:
-        """(k, m) features that leak at level ε: `max_s |i(s; x_j | x^{j−1})| > ε` (paper, Def. 2 and Eq. 4)."""
+        """(k, m) features that leak at level ε: `max_s |i(s; x_j | x^{j−1})| > ε` (paper, Def. 2
+        and Eq. 4).
+        """
         epsilon = float(within("epsilon", epsilon, 0.0, np.inf))
         return np.asarray((np.abs(self.conditionals(self.atoms)) > epsilon).any(axis=-1))
 
@@ -141,8 +156,9 @@ class EnumerableWorld(FiniteWorld[Floats]):
         """The exact law of a release of this world.
 
         Args:
-            hide: which features to hide: (m,) one choice for everybody; (k, m) one for each atom, as
-                `leaking` gives it; or a `Policy`, asked feature by feature along the disclosed past.
+            hide: which features to hide: (m,) one choice for everybody; (k, m) one for each atom,
+                as `leaking` gives it; or a `Policy`, asked feature by feature along the disclosed
+                past.
             scale: λ of the Gaussian noise on hidden features, one or one per feature; ∞ redacts.
         """
         return release(self.atoms, self.joint, hide, scale)
@@ -184,7 +200,8 @@ def parity(m: int) -> EnumerableWorld:
 def redundant_bit(copies: int = 2, *, flip: float = 0.0) -> EnumerableWorld:
     """X₁ = S, a fair bit, and every further column equals S except with probability `flip`.
 
-    Given X₁ the copies add no information, so a rule that conditions on the raw past releases them untouched.
+    Given X₁ the copies add no information, so a rule that conditions on the raw past releases them
+    untouched.
     """
     flip = float(within("flip", flip, 0.0, 0.5))
     atoms = _bits(count("copies", copies, 1, 12))

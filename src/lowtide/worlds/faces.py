@@ -1,7 +1,7 @@
 """Drawn faces: images whose every patch has an exact information density.
 
-A face is one of finitely many looks plus independent pixel noise. The density of any set of patches is then a
-finite sum over looks. The smile sits in the mouth and, weakly, in the eyes and the hair.
+A face is one of finitely many looks plus independent pixel noise. The density of any set of patches
+is then a finite sum over looks. The smile sits in the mouth and, weakly, in the eyes and the hair.
 
 Small colour cartoon faces, drawn from signed distances in [-1, 1]^2 (x right, y down).
 """
@@ -25,38 +25,80 @@ Pair = tuple[float, float]  # horizontal, vertical
 Stroke = tuple[float, float, float]  # half length, sag of the middle, half width
 
 CHOICES = {"skin": 3, "hair": 2, "tint": 3, "glasses": 2, "pose": 3, "eyes": 2, "mouth": 4}
-LONG_HAIR, SQUINTING, BROAD_SMILE = 1, 1, 3
+LONG_HAIR = 1
+SQUINTING = 1
+BROAD_SMILE = 3
 
 SKINS = np.array([(0.99, 0.85, 0.73), (0.87, 0.66, 0.48), (0.64, 0.43, 0.31)])
 TINTS = np.array([(0.14, 0.11, 0.13), (0.43, 0.23, 0.11), (0.92, 0.74, 0.32)])
-SHADE, DEEP_SHADE = np.array((0.91, 0.82, 0.77)), 0.70  # factors that darken a skin or a tint
-BACKGROUND, SHIRT, WHITE = (0.80, 0.89, 0.95), (0.27, 0.56, 0.56), (1.0, 1.0, 1.0)
-IRIS, PUPIL, LASH = (0.22, 0.38, 0.54), (0.05, 0.05, 0.08), (0.16, 0.09, 0.09)
-FRAME, BLUSH = (0.12, 0.12, 0.30), (0.95, 0.36, 0.34)
-LIP, TONGUE = (0.34, 0.03, 0.07), (0.76, 0.22, 0.25)
+# factors that darken a skin or a tint
+SHADE = np.array((0.91, 0.82, 0.77))
+DEEP_SHADE = 0.70
+BACKGROUND = (0.80, 0.89, 0.95)
+SHIRT = (0.27, 0.56, 0.56)
+WHITE = (1.0, 1.0, 1.0)
+IRIS = (0.22, 0.38, 0.54)
+PUPIL = (0.05, 0.05, 0.08)
+LASH = (0.16, 0.09, 0.09)
+FRAME = (0.12, 0.12, 0.30)
+BLUSH = (0.95, 0.36, 0.34)
+LIP = (0.34, 0.03, 0.07)
+TONGUE = (0.76, 0.22, 0.25)
 
-HEAD_CENTRE, HEAD_RADII = (0.0, 0.02), (0.56, 0.70)
-EAR_OFFSET, EAR_Y, EAR_RADII = 0.55, 0.06, (0.10, 0.14)
-NECK_CENTRE, NECK_HALF, NECK_ROUND = (0.0, 0.72), (0.19, 0.20), 0.12
-SHOULDER_CENTRE, SHOULDER_RADII = (0.0, 1.16), (0.86, 0.42)
-HAIR_CENTRE, HAIR_RADII, SIDEBURN_Y = (0.0, -0.12), (0.66, 0.76), -0.04
-FALL_CENTRE, FALL_HALF, FALL_ROUND, FALL_INSET = (0.0, 0.30), (0.68, 0.56), 0.26, 0.05
-FRINGE_CENTRE, FRINGE_RADII = (0.04, 0.22), (0.53, 0.73)
+HEAD_CENTRE = (0.0, 0.02)
+HEAD_RADII = (0.56, 0.70)
+EAR_OFFSET = 0.55
+EAR_Y = 0.06
+EAR_RADII = (0.10, 0.14)
+NECK_CENTRE = (0.0, 0.72)
+NECK_HALF = (0.19, 0.20)
+NECK_ROUND = 0.12
+SHOULDER_CENTRE = (0.0, 1.16)
+SHOULDER_RADII = (0.86, 0.42)
+HAIR_CENTRE = (0.0, -0.12)
+HAIR_RADII = (0.66, 0.76)
+SIDEBURN_Y = -0.04
+FALL_CENTRE = (0.0, 0.30)
+FALL_HALF = (0.68, 0.56)
+FALL_ROUND = 0.26
+FALL_INSET = 0.05
+FRINGE_CENTRE = (0.04, 0.22)
+FRINGE_RADII = (0.53, 0.73)
 # A turned head shifts its facial parts by TURN, the nearer ones more, the farther ones less.
-TURN, NOSE_LEAD, FRINGE_LAG, EAR_LAG = 0.09, 1.4, 0.5, 0.3
+TURN = 0.09
+NOSE_LEAD = 1.4
+FRINGE_LAG = 0.5
+EAR_LAG = 0.3
 
 # Pairs of eye, lid and cheek values are for open and squinting eyes.
-EYE_OFFSET, EYE_Y, EYE_RADII = 0.23, -0.07, ((0.115, 0.125), (0.125, 0.065))
+EYE_OFFSET = 0.23
+EYE_Y = -0.07
+EYE_RADII = ((0.115, 0.125), (0.125, 0.065))
 EYE_DISCS = ((0.0, 0.085, IRIS), (0.0, 0.05, PUPIL), (0.035, 0.03, WHITE))  # offset, radius
 LIDS = ((-0.165, (0.115, -0.06, 0.022)), (-0.10, (0.13, -0.085, 0.024)))  # y, stroke
-CHEEK_OFFSET, CHEEK_RADIUS, CHEEK_YS, CHEEK_OPACITIES = 0.35, 0.13, (0.09, 0.07), (0.5, 0.9)
-CREASE_Y, CREASE = 0.03, (0.10, 0.035, 0.013)
-BROW_Y, BROW, NOSE_Y, NOSE = -0.31, (0.12, -0.045, 0.026), 0.16, (0.055, 0.04, 0.022)
-LENS_RADIUS, FRAME_WIDTH, LENS_OPACITY, ARM_Y = 0.185, 0.02, 0.12, -0.10
+CHEEK_OFFSET = 0.35
+CHEEK_RADIUS = 0.13
+CHEEK_YS = (0.09, 0.07)
+CHEEK_OPACITIES = (0.5, 0.9)
+CREASE_Y = 0.03
+CREASE = (0.10, 0.035, 0.013)
+BROW_Y = -0.31
+BROW = (0.12, -0.045, 0.026)
+NOSE_Y = 0.16
+NOSE = (0.055, 0.04, 0.022)
+LENS_RADIUS = 0.185
+FRAME_WIDTH = 0.02
+LENS_OPACITY = 0.12
+ARM_Y = -0.10
 
-MOUTH_Y, MOUTH_HALF, MOUTH_WIDTH = 0.46, 0.21, 0.034
+MOUTH_Y = 0.46
+MOUTH_HALF = 0.21
+MOUTH_WIDTH = 0.034
 MOUTH_SAGS = (-0.15, 0.0, 0.15)  # frown, flat, slight smile
-GRIN_RISE, GRIN_RADII, GRIN_RIM, TEETH_DEPTH = 0.085, (0.27, 0.23), 0.024, 0.11
+GRIN_RISE = 0.085
+GRIN_RADII = (0.27, 0.23)
+GRIN_RIM = 0.024
+TEETH_DEPTH = 0.11
 # Reach of all mouths: upwards, downwards, and sideways in any pose.
 ARC_REACH = max(MOUTH_SAGS) / 2 + MOUTH_WIDTH
 MOUTH_TOP = MOUTH_Y - max(ARC_REACH, GRIN_RISE + GRIN_RIM)
@@ -114,7 +156,8 @@ class Canvas:
         return self._once(("ellipse", centre, radii), lambda: self._to_ellipse(centre, radii))
 
     def _to_ellipse(self, centre: Pair, radii: Pair) -> Floats:
-        u, v = (self.x - centre[0]) / radii[0], (self.y - centre[1]) / radii[1]
+        u = (self.x - centre[0]) / radii[0]
+        v = (self.y - centre[1]) / radii[1]
         # Both floors are needed: at the very centre the ratio would be 0 / 0.
         reach: Floats = np.maximum(np.hypot(u, v), 1e-9)
         slope: Floats = np.maximum(np.hypot(u / radii[0], v / radii[1]), 1e-9)
@@ -189,7 +232,8 @@ def draw_glasses(canvas: Canvas, x: float) -> None:
     for side in (-1, 1):
         lens = canvas.ellipse((x + side * EYE_OFFSET, EYE_Y), (LENS_RADIUS, LENS_RADIUS))
         canvas.paint(lens, WHITE, LENS_OPACITY)
-        hinge, ear = x + side * (EYE_OFFSET + LENS_RADIUS), side * EAR_OFFSET
+        hinge = x + side * (EYE_OFFSET + LENS_RADIUS)
+        ear = side * EAR_OFFSET
         arm = canvas.arc(((hinge + ear) / 2, ARM_Y), (abs(ear - hinge) / 2, 0.0, FRAME_WIDTH))
         frame = np.minimum(frame, np.minimum(np.abs(lens) - FRAME_WIDTH, arm))
     canvas.paint(frame, FRAME, canvas.fade(FRAME_WIDTH))
@@ -216,7 +260,9 @@ def mouth_box(size: int) -> tuple[int, int, int, int]:
 
 
 def draw(look: Look, canvas: Canvas) -> Floats:
-    """Return the face of `look` as a (size, size, 3) image in [0, 1], drawn on a canvas of that size."""
+    """Return the face of `look` as a (size, size, 3) image in [0, 1], drawn on a canvas of that
+    size.
+    """
     canvas.clear()
     shift = (look.pose - 1) * TURN
     draw_head(canvas, look, shift)
@@ -259,7 +305,8 @@ _CHUNK = 32
 
 
 class DrawnFaces(FiniteWorld[Floats]):
-    """Faces of size × size pixels in colour; a row of x holds the pixels row by row, channels side by side.
+    """Faces of size × size pixels in colour; a row of x holds the pixels row by row, channels side
+    by side.
 
     Attributes:
         size: height and width in pixels.
@@ -270,7 +317,8 @@ class DrawnFaces(FiniteWorld[Floats]):
 
     def __init__(self, size: int, classes: int, patch: int, noise: float) -> None:
         super().__init__(patches(size, size, patch), np.full(classes, 1.0 / classes))
-        self.size, self.noise = size, noise
+        self.size = size
+        self.noise = noise
         self.looks = list(LOOKS)
         self.drawn = drawn_looks(size)
         self._given_s = np.stack([_law_of_looks(self.looks, s, classes) for s in range(classes)])
@@ -282,16 +330,23 @@ class DrawnFaces(FiniteWorld[Floats]):
         s = draw_secrets(self.prior, n, rng)
         cumulative = np.cumsum(self._given_s, axis=1)
         look = np.array(
-            [np.searchsorted(cumulative[k], u * cumulative[k, -1]) for k, u in zip(s, rng.random(n), strict=True)]
+            [
+                np.searchsorted(cumulative[k], u * cumulative[k, -1])
+                for k, u in zip(s, rng.random(n), strict=True)
+            ]
         )
-        return Sample(self.drawn[look] + self.noise * rng.standard_normal((n, self.drawn.shape[1])), s)
+        return Sample(
+            self.drawn[look] + self.noise * rng.standard_normal((n, self.drawn.shape[1])), s
+        )
 
     def images(self, x: Floats) -> Floats:
         """Rows as images in [0, 1], (n, size, size, 3)."""
         return np.clip(self._rows(x), 0.0, 1.0).reshape(-1, self.size, self.size, 3)
 
     def hair(self, x: Floats) -> Labels:
-        """The utility attribute of each row: short (0) or long (1) hair, read off the most likely look."""
+        """The utility attribute of each row: short (0) or long (1) hair, read off the most likely
+        look.
+        """
         likeliest = self._fit(self._rows(x), slice(None)).argmax(axis=1)
         return np.array([self.looks[k].hair for k in likeliest], dtype=np.intp)
 
@@ -331,7 +386,11 @@ class DrawnFaces(FiniteWorld[Floats]):
             return self._mix(self._fit(x, np.flatnonzero(self.features.columns(mask))))
         blocks = []
         for start in range(0, len(x), _CHUNK):
-            fits = zip(mask[start : start + _CHUNK].T, self._patch_fits(x[start : start + _CHUNK]), strict=True)
+            fits = zip(
+                mask[start : start + _CHUNK].T,
+                self._patch_fits(x[start : start + _CHUNK]),
+                strict=True,
+            )
             blocks.append(self._mix(np.sum([seen[:, None] * fit for seen, fit in fits], axis=0)))
         return np.concatenate(blocks)
 
@@ -348,7 +407,9 @@ class DrawnFaces(FiniteWorld[Floats]):
         return np.concatenate(blocks)
 
     def _check_separation(self) -> None:
-        """Refuse noise that would blur looks into each other: `information` would no longer be exact."""
+        """Refuse noise that would blur looks into each other: `information` would no longer be
+        exact.
+        """
         squares = (self.drawn**2).sum(axis=1)
         gaps = squares[:, None] + squares[None, :] - 2 * self.drawn @ self.drawn.T
         np.fill_diagonal(gaps, np.inf)
@@ -361,7 +422,9 @@ class DrawnFaces(FiniteWorld[Floats]):
             )
 
 
-def drawn_faces(size: int = 32, classes: int = 2, *, patch: int = 4, noise: float | None = None) -> DrawnFaces:
+def drawn_faces(
+    size: int = 32, classes: int = 2, *, patch: int = 4, noise: float | None = None
+) -> DrawnFaces:
     """Faces that smile or not.
 
     Args:

@@ -45,14 +45,21 @@ class GaussianPair:
 
     def _terms(self, x: ArrayLike, s: ArrayLike) -> Floats:
         """What each coordinate adds: `i(s_j; x_j)`, (n, d)."""
-        x, s, rho2 = real("x", x), real("s", s), self.rho**2
+        x = real("x", x)
+        s = real("s", s)
+        rho2 = self.rho**2
         if x.shape != s.shape or x.ndim != 2 or x.shape[1] != len(self.features):
-            raise LowtideError(f"x and s must both have shape (n, {len(self.features)}), got {x.shape} and {s.shape}")
+            raise LowtideError(
+                f"x and s must both have shape (n, {len(self.features)}), got {x.shape} and"
+                f" {s.shape}"
+            )
         return (self.rho * x * s - 0.5 * rho2 * (x**2 + s**2)) / (1 - rho2) - 0.5 * np.log1p(-rho2)
 
 
 class ShiftedGaussian(FiniteWorld[Floats]):
-    """X | S = k is N(k·shift, Σ): evenly spaced classes along one direction, a covariance for all."""
+    """X | S = k is N(k·shift, Σ): evenly spaced classes along one direction, a covariance for
+    all.
+    """
 
     def __init__(self, shift: Floats, covariance: Floats, prior: Floats) -> None:
         super().__init__(one_per_column(len(shift)), prior)
@@ -79,14 +86,20 @@ class ShiftedGaussian(FiniteWorld[Floats]):
         return self._dense_rows(x)
 
     def _whiten(self, offsets: Floats, columns: Bools | None = None) -> Floats:
-        """`L⁻¹ z` with `LLᵀ` the covariance of the chosen columns; entry j depends on the first j columns only."""
+        """`L⁻¹ z` with `LLᵀ` the covariance of the chosen columns; entry j depends on the first j
+        columns only.
+        """
         chosen = slice(None) if columns is None else columns
         factor = np.linalg.cholesky(self.covariance[chosen][:, chosen])
-        return np.asarray(np.linalg.solve(factor, offsets[..., chosen].swapaxes(-1, -2)).swapaxes(-1, -2))
+        return np.asarray(
+            np.linalg.solve(factor, offsets[..., chosen].swapaxes(-1, -2)).swapaxes(-1, -2)
+        )
 
     def _prefix_log_likelihood(self, x: Floats) -> Floats:
         squares = self._whiten(x[None] - self.means[:, None]) ** 2
-        return -0.5 * np.pad(np.cumsum(squares, axis=-1), ((0, 0), (0, 0), (1, 0))).transpose(1, 2, 0)
+        return -0.5 * np.pad(np.cumsum(squares, axis=-1), ((0, 0), (0, 0), (1, 0))).transpose(
+            1, 2, 0
+        )
 
     def _log_likelihood(self, x: Floats, mask: Bools) -> Floats:
         masks = np.broadcast_to(mask, x.shape)
@@ -99,7 +112,9 @@ class ShiftedGaussian(FiniteWorld[Floats]):
 
 
 class GaussianXor(FiniteWorld[Floats]):
-    """X is N(0, I); S says whether the signs of X₁ and X₂ differ, flipped with a given probability."""
+    """X is N(0, I); S says whether the signs of X₁ and X₂ differ, flipped with a given
+    probability.
+    """
 
     def __init__(self, dimension: int, flip: float) -> None:
         super().__init__(one_per_column(count("dimension", dimension, 2)), [0.5, 0.5])
@@ -132,7 +147,9 @@ class GaussianXor(FiniteWorld[Floats]):
 
 
 def gaussian_pair(d: int = 1, rho: float = 0.5) -> GaussianPair:
-    """The paper's synthetic law: two standard normal vectors (n, d), correlated coordinate by coordinate."""
+    """The paper's synthetic law: two standard normal vectors (n, d), correlated coordinate by
+    coordinate.
+    """
     return GaussianPair(d, rho)
 
 
@@ -149,8 +166,9 @@ def shifted_gaussian(
 
     Args:
         classes: how many values S has; class k is shifted k times.
-        covariance: (dimension, dimension), or one number as the correlation between all coordinates; identity
-            by default. A high correlation makes the coordinates copies of each other.
+        covariance: (dimension, dimension), or one number as the correlation between all
+            coordinates; identity by default. A high correlation makes the coordinates copies of
+            each other.
         dimension: how many columns X has.
         shift: how far apart neighbouring classes lie in a moved coordinate.
         moved: how many coordinates (the first ones) are shifted; all by default.
@@ -166,7 +184,9 @@ def shifted_gaussian(
 
 
 def gaussian_xor(dimension: int = 2, *, flip: float = 0.1) -> GaussianXor:
-    """S = [X₁X₂ < 0] with label flips: neither coordinate alone reveals anything; further ones are noise."""
+    """S = [X₁X₂ < 0] with label flips: neither coordinate alone reveals anything; further ones are
+    noise.
+    """
     return GaussianXor(dimension, flip)
 
 
@@ -175,7 +195,12 @@ def _covariance(covariance: ArrayLike | None, dimension: int) -> Floats:
     if matrix.ndim == 0:
         matrix = np.where(np.eye(dimension, dtype=bool), 1.0, matrix)
     if matrix.shape != (dimension, dimension) or not np.allclose(matrix, matrix.T):
-        raise LowtideError(f"covariance must be symmetric of shape ({dimension}, {dimension}), got {matrix.shape}")
+        raise LowtideError(
+            f"covariance must be symmetric of shape ({dimension}, {dimension}), got {matrix.shape}"
+        )
     if np.linalg.eigvalsh(matrix).min() <= 1e-12:
-        raise LowtideError("covariance must be positive definite; use a correlation strictly between −1/(d−1) and 1")
+        raise LowtideError(
+            "covariance must be positive definite; use a correlation strictly between −1/(d−1)"
+            " and 1"
+        )
     return matrix

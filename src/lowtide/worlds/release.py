@@ -1,8 +1,10 @@
-"""The exact law of a release: by enumeration where it is discrete, by quadrature where it is noised.
+"""The exact law of a release: by enumeration where it is discrete, by quadrature where it is
+noised.
 
-Whether a feature was noised is visible in the release (a noised value almost surely equals no raw one), so
-outcomes split into classes: which features were hidden, and the values of the others. Within a class the
-noised features are a finite mixture of unit Gaussians (coordinates are divided by λ), a *cloud*.
+Whether a feature was noised is visible in the release (a noised value almost surely equals no raw
+one), so outcomes split into classes: which features were hidden, and the values of the others.
+Within a class the noised features are a finite mixture of unit Gaussians (coordinates are divided
+by λ), a *cloud*.
 
 Integrals over signed mixtures of unit Gaussians: the arithmetic behind exact releases.
 """
@@ -42,15 +44,17 @@ class Cloud:
 def positive_part(weights: Floats, centres: Floats) -> float:
     """`∫ (Σ_k w_k N(y; c_k, I))_+ dy` for signed weights (c,) and centres (c, d).
 
-    Two components have a closed form. More are integrated exactly along one line and by the trapezoid rule
-    across the others, after the dimensions in which the centres do not differ have been dropped.
+    Two components have a closed form. More are integrated exactly along one line and by the
+    trapezoid rule across the others, after the dimensions in which the centres do not differ have
+    been dropped.
     """
     centres, index = np.unique(centres, axis=0, return_inverse=True)
     weights = np.bincount(index.ravel(), weights=weights, minlength=len(centres)).astype(np.float64)
     if not ((weights > 0).any() and (weights < 0).any()):
         return float(max(weights.sum(), 0.0))
     if len(weights) == 2:
-        gain, loss = weights.max(), -weights.min()
+        gain = weights.max()
+        loss = -weights.min()
         distance = float(np.linalg.norm(centres[0] - centres[1]))
         return float(gain * hockey_stick.gaussian(loss / gain, distance, 1.0))
     centres = _flatten(centres)
@@ -65,7 +69,8 @@ def positive_part(weights: Floats, centres: Floats) -> float:
 
 
 def integrate(cloud: Cloud, integrand: Callable[[Floats], Floats]) -> float:
-    """`∫ f(p(y|1), …, p(y||S|)) dy` for a smooth f, by the trapezoid rule (which converges geometrically here).
+    """`∫ f(p(y|1), …, p(y||S|)) dy` for a smooth f, by the trapezoid rule (which converges
+    geometrically here).
 
     Args:
         cloud: the mixtures.
@@ -94,19 +99,23 @@ def _flatten(centres: Floats) -> Floats:
     kept = spread > 1e-9 * max(1.0, float(spread.max(initial=0.0)))
     if kept.sum() > len(_PLANE_STEPS):
         raise LowtideError(
-            f"the noised values span {int(kept.sum())} dimensions; exact integration reaches {len(_PLANE_STEPS)}"
+            f"the noised values span {int(kept.sum())} dimensions; exact integration reaches"
+            f" {len(_PLANE_STEPS)}"
         )
     return np.asarray(rotated[:, kept] * spread[kept])
 
 
 def _nodes(centres: Floats, step: float) -> Floats:
     """Equally spaced nodes that cover all centres and their tails."""
-    low, high = centres.min() - _REACH, centres.max() + _REACH
+    low = centres.min() - _REACH
+    high = centres.max() + _REACH
     return np.linspace(low, high, int(np.ceil((high - low) / step)) + 1)
 
 
 def _along_line(weights: Floats, centres: Floats) -> Floats:
-    """`∫ (Σ_k w_k φ(y − c_k))_+ dy` in one dimension, (q,) for weights (q, c): between roots it is a sum of Φ."""
+    """`∫ (Σ_k w_k φ(y − c_k))_+ dy` in one dimension, (q,) for weights (q, c): between roots it is
+    a sum of Φ.
+    """
     nodes = _nodes(centres, _LINE_STEP)
     sign = np.signbit(weights @ _unit_density((nodes[:, None] - centres)[..., None]).T)
     mass = weights @ np.diff(ndtr(nodes[:, None] - centres), axis=0).T
@@ -114,7 +123,9 @@ def _along_line(weights: Floats, centres: Floats) -> Floats:
     total = np.where(~crossing & ~sign[:, 1:], mass, 0.0).sum(axis=1)
     row, cell = np.nonzero(crossing)
     root = _bisect(weights[row], centres, nodes[cell], nodes[cell + 1])
-    to_root = (weights[row] * (ndtr(root[:, None] - centres) - ndtr(nodes[cell][:, None] - centres))).sum(axis=1)
+    to_root = (
+        weights[row] * (ndtr(root[:, None] - centres) - ndtr(nodes[cell][:, None] - centres))
+    ).sum(axis=1)
     positive_side = np.where(sign[row, cell], mass[row, cell] - to_root, to_root)
     np.add.at(total, row, positive_side)
     return total
@@ -130,7 +141,8 @@ def _bisect(weights: Floats, centres: Floats, low: Floats, high: Floats) -> Floa
     for _ in range(50):
         middle = 0.5 * (low + high)
         left = negative(middle) == at_low
-        low, high = np.where(left, middle, low), np.where(left, high, middle)
+        low = np.where(left, middle, low)
+        high = np.where(left, high, middle)
     return 0.5 * (low + high)
 
 
@@ -146,7 +158,8 @@ class Step(NamedTuple):
         past: (paths, j) what has been disclosed, NaN where redacted.
         hidden: (paths, j) whether it was hidden.
         candidates: (k,) the value of the feature in each atom.
-        gain: (paths, k, |S|) the exact `i(s; x_j | y^{j−1})` if it were disclosed untouched; 0 where impossible.
+        gain: (paths, k, |S|) the exact `i(s; x_j | y^{j−1})` if it were disclosed untouched; 0
+            where impossible.
     """
 
     feature: int
@@ -157,7 +170,9 @@ class Step(NamedTuple):
 
 
 Policy = Callable[[Step], Bools]
-"""Decides, for every disclosed past and every atom, whether to hide the next feature: (paths, k)."""
+"""Decides, for every disclosed past and every atom, whether to hide the next feature: (paths,
+k).
+"""
 
 
 @dataclass(frozen=True)
@@ -187,13 +202,16 @@ class ExactRelease:
     def information(self) -> float:
         """`I(S; Y)`, in nats."""
         return _information(self.prior, self.outcomes) + sum(
-            integrate(cloud, lambda laws: _pointwise_information(self.prior, laws)) for cloud in self.noised
+            integrate(cloud, lambda laws: _pointwise_information(self.prior, laws))
+            for cloud in self.noised
         )
 
     def accuracy(self) -> float:
         """How often the best attacker, who knows this very law, guesses a binary secret right."""
         if len(self.prior) != 2:
-            raise LowtideError(f"accuracy is exact for a binary secret only, this one has {len(self.prior)} values")
+            raise LowtideError(
+                f"accuracy is exact for a binary secret only, this one has {len(self.prior)} values"
+            )
         # ∫ max(p₀P₀, p₁P₁) = p₀ + ∫ (p₁P₁ − p₀P₀)_+
         weights = np.array([[-self.prior[0], self.prior[1]]])
         return float(self.prior[0] + self._positive_part(weights)[0])
@@ -206,7 +224,9 @@ class ExactRelease:
         return total
 
 
-def release(atoms: Floats, joint: Floats, hide: ArrayLike | Policy, scale: ArrayLike) -> ExactRelease:
+def release(
+    atoms: Floats, joint: Floats, hide: ArrayLike | Policy, scale: ArrayLike
+) -> ExactRelease:
     """The law of a release of the atoms; see `EnumerableWorld.release`."""
     given_s = joint / joint.sum(axis=1, keepdims=True)
     scale, _ = broadcast(scale=within("scale", scale, 0.0, np.inf, low_open=True), atoms=atoms[0])
@@ -216,7 +236,8 @@ def release(atoms: Floats, joint: Floats, hide: ArrayLike | Policy, scale: Array
     hidden = np.broadcast_to(booleans("hide", hide, atoms.shape[1:], atoms.shape), atoms.shape)
     # Atoms are distinguished by which features were hidden and by the values of the others.
     visible = np.concatenate([hidden, np.where(hidden, 0.0, atoms)], axis=1)
-    outcomes, noised = [], []
+    outcomes = []
+    noised = []
     for look in np.unique(visible, axis=0):
         members = (visible == look).all(axis=1)
         noise = look[: atoms.shape[1]].astype(bool) & np.isfinite(scale)
@@ -229,19 +250,26 @@ def release(atoms: Floats, joint: Floats, hide: ArrayLike | Policy, scale: Array
 
 
 def _walk(atoms: Floats, joint: Floats, policy: Policy, scale: Floats) -> Floats:
-    """Follow a policy along every disclosed past; return `P(y|s)` of all that can be disclosed, (|S|, paths).
+    """Follow a policy along every disclosed past; return `P(y|s)` of all that can be disclosed,
+    (|S|, paths).
 
-    Noised values are put on a lattice of step λ/10 before the policy sees them. Rounding is post-processing:
-    the law found is that of the rounded release, whose divergences lie (by O(step²)) below the unrounded one's.
+    Noised values are put on a lattice of step λ/10 before the policy sees them. Rounding is
+    post-processing: the law found is that of the rounded release, whose divergences lie (by
+    O(step²)) below the unrounded one's.
     """
     likelihood = np.ones((1, len(atoms)))  # P(disclosed past | atom)
-    past, hidden = np.zeros((1, 0)), np.zeros((1, 0), dtype=bool)
+    past = np.zeros((1, 0))
+    hidden = np.zeros((1, 0), dtype=bool)
     for j, values in enumerate(atoms.T):
         gain = _gains(likelihood, joint, values)
-        flags = booleans("the answer of a policy", policy(Step(j, past, hidden, values, gain)), likelihood.shape)
+        flags = booleans(
+            "the answer of a policy", policy(Step(j, past, hidden, values, gain)), likelihood.shape
+        )
         options = [(value, False, (values == value).astype(float)) for value in np.unique(values)]
         options += [(value, True, chance) for value, chance in _noise_options(values, scale[j])]
-        branches = [likelihood * np.where(flags == secret, chance, 0.0) for _, secret, chance in options]
+        branches = [
+            likelihood * np.where(flags == secret, chance, 0.0) for _, secret, chance in options
+        ]
         alive = [branch.any(axis=1) for branch in branches]
         past = np.concatenate(
             [
@@ -255,7 +283,9 @@ def _walk(atoms: Floats, joint: Floats, policy: Policy, scale: Floats) -> Floats
                 for (_, h, _), keep in zip(options, alive, strict=True)
             ]
         )
-        likelihood = np.concatenate([branch[keep] for branch, keep in zip(branches, alive, strict=True)])
+        likelihood = np.concatenate(
+            [branch[keep] for branch, keep in zip(branches, alive, strict=True)]
+        )
     return (joint / joint.sum(axis=1, keepdims=True)) @ likelihood.T
 
 
@@ -263,7 +293,8 @@ def _noise_options(values: Floats, scale: float) -> list[tuple[float, Floats]]:
     """What a hidden feature can show, and how likely each atom makes it."""
     if np.isinf(scale):
         return [(np.nan, np.ones(len(values)))]
-    low, high = values.min() - _LATTICE_REACH * scale, values.max() + _LATTICE_REACH * scale
+    low = values.min() - _LATTICE_REACH * scale
+    high = values.max() + _LATTICE_REACH * scale
     edges = np.linspace(low, high, int(np.ceil((high - low) / (scale * _LATTICE_STEP))) + 1)
     below = ndtr((edges[1:-1, None] - values) / scale)
     below = np.concatenate([np.zeros((1, len(values))), below, np.ones((1, len(values)))])
@@ -283,7 +314,9 @@ def _gains(likelihood: Floats, joint: Floats, values: Floats) -> Floats:
 
 
 def _pointwise_information(prior: Floats, laws: Floats) -> Floats:
-    """`Σ_s p(s) P(y|s) log P(y|s)/P(y)` at each of the points in the last axis of `laws` (|S|, …)."""
+    """`Σ_s p(s) P(y|s) log P(y|s)/P(y)` at each of the points in the last axis of `laws` (|S|,
+    …).
+    """
     joint = prior.reshape(-1, *[1] * (laws.ndim - 1)) * laws
     return np.asarray((xlogy(joint, laws) - xlogy(joint, joint.sum(axis=0))).sum(axis=0))
 

@@ -15,7 +15,8 @@ from lowtide.types import Bools, Floats, Ints, Labels
 from lowtide.worlds.base import FiniteWorld, draw_secrets
 
 Bags: TypeAlias = Any  # scipy.sparse.csr_array, which carries no types
-_CONSONANTS, _VOWELS = "bdfgklmnprstvz", "aeiou"
+_CONSONANTS = "bdfgklmnprstvz"
+_VOWELS = "aeiou"
 _GRID = 1 << 17  # lattice points for the law of the log-likelihood ratio
 _DRAWS = 1 << 17
 
@@ -23,9 +24,10 @@ _DRAWS = 1 << 17
 class NaiveBayesText(FiniteWorld[Bags]):
     """Texts of Poisson length whose words are independent draws from `frequencies[s]`.
 
-    As *bags*, a row counts each term of the vocabulary; with Poisson lengths the counts are independent given
-    s, so the density of any set of terms is exact (the absence of a term is informative, too). As
-    *sequences*, a text is the list of its words and every further word adds its own log-likelihood.
+    As *bags*, a row counts each term of the vocabulary; with Poisson lengths the counts are
+    independent given s, so the density of any set of terms is exact (the absence of a term is
+    informative, too). As *sequences*, a text is the list of its words and every further word adds
+    its own log-likelihood.
 
     Attributes:
         frequencies: (|S|, vocabulary) P(word | s).
@@ -69,16 +71,20 @@ class NaiveBayesText(FiniteWorld[Bags]):
         """`i(s; w_1 … w_t)` while a text is read word by word, (words + 1, |S|)."""
         words = np.asarray(sequence, dtype=np.intp)
         if words.size and (words.min() < 0 or words.max() >= len(self.features)):
-            raise LowtideError(f"sequence must hold term numbers from 0 to {len(self.features) - 1}")
+            raise LowtideError(
+                f"sequence must hold term numbers from 0 to {len(self.features) - 1}"
+            )
         steps = np.log(self.frequencies[:, words]).T
-        return self._density(np.concatenate([np.zeros((1, len(self.prior))), np.cumsum(steps, axis=0)]))
+        return self._density(
+            np.concatenate([np.zeros((1, len(self.prior))), np.cumsum(steps, axis=0)])
+        )
 
     def information(self) -> float:
         """`I(S; X)` in nats.
 
-        For two classes from the exact law of the log-likelihood ratio, a compound Poisson sum found by
-        Fourier transform (error below 1e-6 nat). For more, the mean of the exact density over 131,072 fixed
-        draws (standard error below 0.003 nat).
+        For two classes from the exact law of the log-likelihood ratio, a compound Poisson sum found
+        by Fourier transform (error below 1e-6 nat). For more, the mean of the exact density over
+        131,072 fixed draws (standard error below 0.003 nat).
         """
         if len(self.prior) > 2:
             x, _ = self.sample(_DRAWS, seed=0)
@@ -89,11 +95,14 @@ class NaiveBayesText(FiniteWorld[Bags]):
         jumps = np.log(self.frequencies[1] / self.frequencies[0])
         # Twelve standard deviations of the ratio, plus its mean, hold all of it that matters.
         reach = max(
-            self.length * abs(law @ jumps) + 12 * np.sqrt(self.length * (law @ jumps**2)) for law in self.frequencies
+            self.length * abs(law @ jumps) + 12 * np.sqrt(self.length * (law @ jumps**2))
+            for law in self.frequencies
         )
         step = 2 * max(reach, 1e-3) / _GRID
         ratio = step * (np.arange(_GRID) - _GRID // 2)
-        laws = np.stack([_compound_poisson(law, jumps, self.length, step) for law in self.frequencies])
+        laws = np.stack(
+            [_compound_poisson(law, jumps, self.length, step) for law in self.frequencies]
+        )
         joint = self.prior[:, None] * laws
         # log p(x|s)/p(x) as a function of the ratio r = log p(x|1)/p(x|0) alone.
         evidence = np.logaddexp(np.log(self.prior[0]), np.log(self.prior[1]) + ratio)
@@ -102,7 +111,9 @@ class NaiveBayesText(FiniteWorld[Bags]):
     def _rows(self, x: Bags) -> Bags:
         bags = sparse.csr_array(x, dtype=np.float64)
         if bags.shape[1] != len(self.features):
-            raise LowtideError(f"x must have {len(self.features)} columns, one per term, got {bags.shape[1]}")
+            raise LowtideError(
+                f"x must have {len(self.features)} columns, one per term, got {bags.shape[1]}"
+            )
         if bags.nnz and not (np.isfinite(bags.data) & (bags.data >= 0)).all():
             raise LowtideError("x must hold counts: finite and not negative")
         return bags
@@ -133,7 +144,8 @@ def naive_bayes_text(
     prior: ArrayLike | None = None,
     seed: int = 0,
 ) -> NaiveBayesText:
-    """A law of short texts: a Zipf–Mandelbrot vocabulary in which some words are more frequent in one class.
+    """A law of short texts: a Zipf–Mandelbrot vocabulary in which some words are more frequent in
+    one class.
 
     Args:
         vocabulary: how many terms there are, the most frequent first.
@@ -155,7 +167,9 @@ def naive_bayes_text(
     tilt = lean * rng.standard_normal((classes, vocabulary)) * (rng.random(vocabulary) < share)
     logits = base + tilt
     frequencies = np.exp(logits - logsumexp(logits, axis=1, keepdims=True))
-    weights = np.full(classes, 1.0 / classes) if prior is None else np.asarray(prior, dtype=np.float64)
+    weights = (
+        np.full(classes, 1.0 / classes) if prior is None else np.asarray(prior, dtype=np.float64)
+    )
     check_shape("prior", weights.shape, (classes,))
     return NaiveBayesText(frequencies, mean_length, weights)
 

@@ -1,4 +1,6 @@
-"""The studio in a real Chromium: tabs that fail on errors of the page, and on requests to anybody but the studio."""
+"""The studio in a real Chromium: tabs that fail on errors of the page, and on requests to anybody
+but the studio.
+"""
 
 import csv
 import io
@@ -15,7 +17,9 @@ from PIL import Image
 
 from lowtide.worlds import drawn_faces
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+CHROMIUM = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+)
 FLAGS = (
     "--no-sandbox",
     "--disable-gpu",
@@ -37,15 +41,21 @@ def chromium(playwright):
 
 @pytest.fixture(scope="session")
 def open_tab(chromium):
-    """Open the page of a studio; on leaving, nothing may have gone wrong in it, and nobody else been asked."""
+    """Open the page of a studio; on leaving, nothing may have gone wrong in it, and nobody else
+    been asked.
+    """
 
     @contextmanager
     def opened(studio, *, address="", expected=(), **options):
         context = chromium.new_context(**{"viewport": {"width": 1280, "height": 900}, **options})
         page = context.new_page()
         page.set_default_timeout(PATIENCE)
-        faults, asked = [], []
-        page.on("console", lambda said: faults.append(said.text) if said.type in ("error", "warning") else None)
+        faults = []
+        asked = []
+        page.on(
+            "console",
+            lambda said: faults.append(said.text) if said.type in ("error", "warning") else None,
+        )
         page.on("pageerror", lambda error: faults.append(str(error)))
         page.on("dialog", lambda dialog: faults.append(f"dialog {dialog.message}"))
         page.on("request", lambda request: asked.append(request.url))
@@ -53,27 +63,40 @@ def open_tab(chromium):
         yield page
         context.close()
         assert not [text for text in faults if not any(part in text for part in expected)]
-        assert not [url for url in asked if not url.startswith((f"{studio.address}/", "data:image/png", "blob:"))]
+        assert not [
+            url
+            for url in asked
+            if not url.startswith((f"{studio.address}/", "data:image/png", "blob:"))
+        ]
 
     return opened
 
 
 @pytest.fixture(scope="session")
 def check_steps(open_tab):
-    """Look at steps of a walk for what keeps people out, and for what does not fit; at each width in each scheme."""
+    """Look at steps of a walk for what keeps people out, and for what does not fit; at each width
+    in each scheme.
+    """
 
     def check(studio, address, *looks):
-        with open_tab(studio, reduced_motion="reduce") as page:  # colours have come to rest when they are looked at
+        with open_tab(
+            studio, reduced_motion="reduce"
+        ) as page:  # colours have come to rest when they are looked at
             for step in ("open", "scan", "choose", "release", "audit", "write"):
                 page.goto(f"{studio.address}/#{re.sub('step=[a-z]+', f'step={step}', address)}")
                 page.reload()
                 page.wait_for_load_state("networkidle")
                 page.locator(".actions, .empty, .choice").first.wait_for()
-                page.evaluate("document.querySelectorAll('details').forEach(part => { part.open = true; })")
+                page.evaluate(
+                    "document.querySelectorAll('details').forEach(part => { part.open = true; })"
+                )
                 for width, scheme in looks:
                     page.set_viewport_size({"width": width, "height": 800})
                     page.emulate_media(color_scheme=scheme)
-                    assert page.evaluate("document.documentElement.scrollWidth") <= width, (step, width)
+                    assert page.evaluate("document.documentElement.scrollWidth") <= width, (
+                        step,
+                        width,
+                    )
                     assert no_serious_finding(page), (step, width, scheme)
 
     return check
@@ -82,7 +105,11 @@ def check_steps(open_tab):
 def no_serious_finding(page):
     """Whether axe finds nothing serious; what it finds is printed."""
     found = Axe().run(page)
-    serious = [one["id"] for one in found.response["violations"] if one["impact"] in ("serious", "critical")]
+    serious = [
+        one["id"]
+        for one in found.response["violations"]
+        if one["impact"] in ("serious", "critical")
+    ]
     if serious:
         print(found.generate_report())
     return not serious
@@ -92,7 +119,9 @@ HOSTILE = "<script>alert('x')</script>"
 
 
 def make_table(rows=240):
-    """A table whose vote is told by a column with a hostile name, weakly by the age, and by nothing else."""
+    """A table whose vote is told by a column with a hostile name, weakly by the age, and by nothing
+    else.
+    """
     rng = np.random.default_rng(0)
     vote = rng.integers(0, 2, rows)
     party = np.clip(3 * vote + rng.integers(0, 4, rows), 0, 6)
@@ -101,7 +130,9 @@ def make_table(rows=240):
     text = io.StringIO()
     out = csv.writer(text)
     out.writerow(["person", HOSTILE, "age", "income", "vote"])
-    out.writerows(zip(range(1, rows + 1), party, age, income, np.where(vote, "red", "blue"), strict=True))
+    out.writerows(
+        zip(range(1, rows + 1), party, age, income, np.where(vote, "red", "blue"), strict=True)
+    )
     return text.getvalue().encode()
 
 
@@ -115,7 +146,9 @@ def make_faces(images=80, size=16):
         for number, (face, smile) in enumerate(zip(pixels, smiles, strict=True)):
             content = io.BytesIO()
             Image.fromarray(face).save(content, format="PNG")
-            packed.writestr(f"{'smile' if smile else 'earnest'}/{number:03}.png", content.getvalue())
+            packed.writestr(
+                f"{'smile' if smile else 'earnest'}/{number:03}.png", content.getvalue()
+            )
     return archive.getvalue()
 
 
@@ -136,7 +169,10 @@ _PLAIN = (
     "walk",
     "late",
 )
-_TELLING = {"coast": ("harbour", "gulls", "ferry", "surf"), "hills": ("ridge", "pines", "summit", "snow")}
+_TELLING = {
+    "coast": ("harbour", "gulls", "ferry", "surf"),
+    "hills": ("ridge", "pines", "summit", "snow"),
+}
 
 
 def make_posts(people=40, each=4):

@@ -1,4 +1,6 @@
-"""The page of the studio where things are missing, wrong or stopped; no long job is needed for that."""
+"""The page of the studio where things are missing, wrong or stopped; no long job is needed for
+that.
+"""
 
 import io
 import zipfile
@@ -28,7 +30,9 @@ def test_nothing_is_there_yet_and_the_page_says_what_to_do(studio, open_tab):
 
 def test_a_file_that_cannot_be_read_is_refused_beside_the_field(studio, open_tab):
     with open_tab(studio, expected=("422",)) as page:
-        page.locator("input[type=file]").set_input_files({"name": "a.exe", "mimeType": "", "buffer": b"MZ"})
+        page.locator("input[type=file]").set_input_files(
+            {"name": "a.exe", "mimeType": "", "buffer": b"MZ"}
+        )
         error = page.locator(".form-error")
         error.wait_for()
         assert error.inner_text()
@@ -39,8 +43,9 @@ def test_a_drop_is_taken_in(studio, open_tab):
     with open_tab(studio) as page:
         page.locator(".drop").wait_for()
         page.evaluate(
-            "text => { const moved = new DataTransfer(); moved.items.add(new File([text], 'dropped.csv'));"
-            "document.querySelector('.drop').dispatchEvent(new DragEvent('drop', {dataTransfer: moved})); }",
+            "text => { const moved = new DataTransfer(); moved.items.add(new File([text],"
+            " 'dropped.csv'));document.querySelector('.drop').dispatchEvent(new DragEvent('drop',"
+            " {dataTransfer: moved})); }",
             "a,b\n1,x\n2,y\n3,x\n",
         )
         page.get_by_role("heading", name="dropped.csv").wait_for()
@@ -52,7 +57,10 @@ def test_without_a_secret_the_error_stands_at_the_columns(studio, open_tab, surv
         for select in page.locator(".columns select").all():
             select.select_option("")
         page.get_by_role("button", name="Look for what leaks").click()
-        assert "Choose which column is the secret" in page.locator(".roles .error:visible").inner_text()
+        assert (
+            "Choose which column is the secret"
+            in page.locator(".roles .error:visible").inner_text()
+        )
         assert page.evaluate("document.activeElement.tagName") == "SELECT"
 
 
@@ -68,7 +76,9 @@ def test_a_folder_of_texts_is_read_as_texts(studio, open_tab):
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
         for number in range(40):
-            archive.writestr(f"posts/{('left', 'right')[number % 2]}/{number}.txt", f"text number {number}")
+            archive.writestr(
+                f"posts/{('left', 'right')[number % 2]}/{number}.txt", f"text number {number}"
+            )
     texts = studio.file("posts.zip", packed.getvalue())
     with open_tab(studio, address=f"#data={texts}") as page:
         page.get_by_text("The first ten rows").click()
@@ -82,7 +92,10 @@ def test_a_folder_of_texts_is_read_as_texts(studio, open_tab):
 def test_a_release_that_somebody_else_made_is_taken_in_and_audited(studio, open_tab, survey, data):
     with open_tab(studio, address=f"#step=audit&data={survey}&secret=vote") as page:
         page.get_by_role("button", name="Attack the release").click()
-        assert "Choose the release to attack" in page.locator("[data-field=release] .error:visible").inner_text()
+        assert (
+            "Choose the release to attack"
+            in page.locator("[data-field=release] .error:visible").inner_text()
+        )
         theirs = data.table().replace(b"red", b"").replace(b"blue", b"")
         page.get_by_label("Or somebody else's").set_input_files(
             {"name": "theirs.csv", "mimeType": "", "buffer": theirs}
@@ -92,19 +105,10 @@ def test_a_release_that_somebody_else_made_is_taken_in_and_audited(studio, open_
         page.get_by_role("button", name="Cancel").click()
         page.get_by_role("heading", name="Cancelled").wait_for()
         asked = studio.client.get("/api/jobs").json()[0]
-        taken = {file["id"]: file["name"] for file in studio.client.get("/api/project").json()["files"]}
+        taken = {
+            file["id"]: file["name"] for file in studio.client.get("/api/project").json()["files"]
+        }
         assert (asked["verb"], taken[asked["request"]["release"]]) == ("audit", "theirs.csv")
-
-
-def test_a_table_without_ids_is_told_before_it_is_planned_that_redraw_needs_them(studio, open_tab, survey):
-    plain = studio.file("plain.csv", b"a,b\n" + b"1,x\n2,y\n1,y\n" * 10)
-    for identity, secret, shown in ((plain, "b", True), (survey, "vote", False)):
-        with open_tab(studio, address=f"#step=choose&data={identity}&secret={secret}") as page:
-            page.wait_for_load_state("networkidle")
-            note = page.get_by_text("Redraw needs a column whose values tell all rows apart")
-            assert note.is_visible() == shown
-            page.get_by_role("radio", name="Hide").check()
-            assert not note.is_visible()
 
 
 def test_several_secrets_can_be_chosen(studio, open_tab, survey):
@@ -156,29 +160,39 @@ def test_a_stranger_without_the_token_sees_nothing(studio, chromium):
 
 def test_charts_are_built_anew_without_anything_that_acts(studio, open_tab):
     hostile = (
-        "<svg class='chart' onload='alert(1)' style='color:red'><title>t</title><script>alert(2)</script>"
-        "<a href='javascript:alert(3)'><text>x</text></a><rect fill='url(https://example.org/x)' width='3'/>"
-        "<foreignObject><p>p</p></foreignObject><text x='1'>&lt;script&gt;</text></svg><img src=x onerror=alert(4)>"
+        "<svg class='chart' onload='alert(1)'"
+        " style='color:red'><title>t</title><script>alert(2)</script><a"
+        " href='javascript:alert(3)'><text>x</text></a><rect fill='url(https://example.org/x)'"
+        " width='3'/><foreignObject><p>p</p></foreignObject><text"
+        " x='1'>&lt;script&gt;</text></svg><img src=x onerror=alert(4)>"
     )
     with open_tab(studio, expected=("Content Security Policy",)) as page:
         page.locator(".drop").wait_for()
         built = page.evaluate(
-            "async markup => { const { drawing } = await import('/static/dom.js'); const made = drawing(markup);"
-            "document.querySelector('main').append(...made); return made.map(one => one.outerHTML); }",
+            "async markup => { const { drawing } = await import('/static/dom.js'); const made ="
+            " drawing(markup);document.querySelector('main').append(...made); return made.map(one"
+            " => one.outerHTML); }",
             hostile,
         )
         assert built == [
-            '<svg class="chart"><title>t</title><rect width="3"></rect><text x="1">&lt;script&gt;</text></svg>'
+            '<svg class="chart"><title>t</title><rect width="3"></rect><text'
+            ' x="1">&lt;script&gt;</text></svg>'
         ]
 
 
 def test_motion_is_left_out_for_who_asks(studio, open_tab):
     with open_tab(studio, reduced_motion="reduce") as page:
         page.locator(".drop").wait_for()
-        assert page.locator(".drop").evaluate("one => getComputedStyle(one).transitionDuration") == "0s"
+        assert (
+            page.locator(".drop").evaluate("one => getComputedStyle(one).transitionDuration")
+            == "0s"
+        )
     with open_tab(studio) as page:
         page.locator(".drop").wait_for()
-        assert page.locator(".drop").evaluate("one => getComputedStyle(one).transitionDuration") != "0s"
+        assert (
+            page.locator(".drop").evaluate("one => getComputedStyle(one).transitionDuration")
+            != "0s"
+        )
 
 
 def test_a_file_that_is_looked_at_twice_at_once_is_described_to_both(studio):

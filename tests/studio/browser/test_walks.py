@@ -15,7 +15,9 @@ def studio(open_studio, tmp_path_factory):
 
 
 def take_in(page, name, content):
-    page.locator("input[type=file]").set_input_files({"name": name, "mimeType": "", "buffer": content})
+    page.locator("input[type=file]").set_input_files(
+        {"name": name, "mimeType": "", "buffer": content}
+    )
     page.get_by_role("heading", name="What is what?").wait_for()
 
 
@@ -34,7 +36,7 @@ def result(studio, identity):
 
 
 @pytest.fixture(scope="module")
-def table_walk(studio, open_tab, data):
+def table_walk(studio, open_tab, data):  # noqa: PLR0915
     """The walk on a table, and what was seen on the way."""
     seen = SimpleNamespace()
     with open_tab(studio, expected=("422",)) as page:  # a decision without a name is refused
@@ -84,13 +86,17 @@ def table_walk(studio, open_tab, data):
         page.get_by_label("Who decides").fill("Ada")
         page.get_by_role("button", name="Write it on the card").click()
         seen.decision = page.locator(".decisions li").inner_text()
-        seen.address, seen.state = page.url.partition("#")[2], state_of(page)
+        seen.address = page.url.partition("#")[2]
+        seen.state = state_of(page)
     return seen
 
 
 def drag_along(page):
-    """Drag the handle from the right end of the curve to the left by mouse; what is said and where it stands."""
-    said, slider = page.locator(".consequence"), page.get_by_role("slider", name="Drag along the trade-off")
+    """Drag the handle from the right end of the curve to the left by mouse; what is said and where
+    it stands.
+    """
+    said = page.locator(".consequence")
+    slider = page.get_by_role("slider", name="Drag along the trade-off")
     curve = page.locator("svg.dragged")
     curve.scroll_into_view_if_needed()
     box = curve.bounding_box()
@@ -100,13 +106,17 @@ def drag_along(page):
     told = [(slider.input_value(), said.inner_text(), slider.get_attribute("aria-valuetext"))]
     for share in (0.8, 0.6, 0.4, 0.2):
         page.mouse.move(box["x"] + share * box["width"], y)
-        told.append((slider.input_value(), said.inner_text(), slider.get_attribute("aria-valuetext")))
+        told.append(
+            (slider.input_value(), said.inner_text(), slider.get_attribute("aria-valuetext"))
+        )
     page.mouse.up()
     page.mouse.move(box["x"] + 0.9 * box["width"], y)  # no longer dragging
     told.append((slider.input_value(), said.inner_text(), slider.get_attribute("aria-valuetext")))
     slider.press("End")
     slider.press("ArrowLeft")  # at the end nothing would be hidden
-    while not page.get_by_role("button", name="Plan for this point").is_visible():  # the plan itself may stand here
+    while not page.get_by_role(
+        "button", name="Plan for this point"
+    ).is_visible():  # the plan itself may stand here
         slider.press("ArrowLeft")
     return told
 
@@ -155,7 +165,9 @@ def test_the_same_can_be_done_without_the_studio(table_walk):
     assert "release(" in python
 
 
-def test_a_decision_is_not_made_for_the_reviewer_needs_a_name_and_is_on_the_card(studio, table_walk):
+def test_a_decision_is_not_made_for_the_reviewer_needs_a_name_and_is_on_the_card(
+    studio, table_walk
+):
     assert "may leave the house" in table_walk.undecided
     assert table_walk.unnamed
     assert table_walk.decision.startswith("approve by Ada")
@@ -167,14 +179,18 @@ def test_a_decision_is_not_made_for_the_reviewer_needs_a_name_and_is_on_the_card
 
 @pytest.mark.parametrize("way", ["Redraw", "Make coarser"])
 def test_other_ways_are_dragged_along_too(studio, open_tab, table_walk, way):
-    start = re.sub("(plan|release|audit|way)=[^&]*&?", "", table_walk.address).replace("step=audit", "step=choose")
+    start = re.sub("(plan|release|audit|way)=[^&]*&?", "", table_walk.address).replace(
+        "step=audit", "step=choose"
+    )
     with open_tab(studio, address=f"#{start}") as page:
         page.get_by_role("radio", name=way).check()
         page.get_by_role("button", name="Measure the trade-off").click()
         page.get_by_role("link", name="Release with this plan").wait_for()
-        slider, handle = page.get_by_role("slider", name="Drag along the trade-off"), page.locator(".handle")
+        slider = page.get_by_role("slider", name="Drag along the trade-off")
+        handle = page.locator(".handle")
         slider.press("Home")
-        private, left = page.locator(".consequence").inner_text(), handle.bounding_box()["x"]
+        private = page.locator(".consequence").inner_text()
+        left = handle.bounding_box()["x"]
         box = page.locator("svg.dragged").bounding_box()
         page.mouse.move(box["x"] + 0.3 * box["width"], box["y"] + 40)
         page.mouse.down()
@@ -192,4 +208,8 @@ def test_other_ways_are_dragged_along_too(studio, open_tab, table_walk, way):
 
 
 def test_every_step_is_accessible_and_fits_its_screen(studio, check_steps, table_walk):
-    check_steps(studio, table_walk.address, *((width, scheme) for width in (390, 1280) for scheme in ("light", "dark")))
+    check_steps(
+        studio,
+        table_walk.address,
+        *((width, scheme) for width in (390, 1280) for scheme in ("light", "dark")),
+    )

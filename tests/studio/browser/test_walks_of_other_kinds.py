@@ -14,7 +14,9 @@ def studio(open_studio, tmp_path_factory, data):
 
 
 def take_in(page, name, content):
-    page.locator("input[type=file]").set_input_files({"name": name, "mimeType": "", "buffer": content})
+    page.locator("input[type=file]").set_input_files(
+        {"name": name, "mimeType": "", "buffer": content}
+    )
     page.get_by_role("heading", name="What is what?").wait_for()
 
 
@@ -51,7 +53,9 @@ def test_the_walk_on_images(studio, open_tab, check_steps, data):
             slider.press("ArrowRight")
         assert page.locator(".cover").first.locator("rect").count() > 0
         slider.press("End")
-        assert page.locator(".cover").first.locator("rect").count() == 0  # nothing is hidden at the useful end
+        assert (
+            page.locator(".cover").first.locator("rect").count() == 0
+        )  # nothing is hidden at the useful end
         page.get_by_role("link", name="Release with this plan").click()
         page.get_by_role("button", name="Write the release").click()
         page.get_by_role("link", name="Attack this release").click()
@@ -68,9 +72,9 @@ def reach(page, name, *, most=150):
     for _ in range(most):
         page.keyboard.press("Tab")
         here = page.evaluate(
-            "(e => !e.matches('a, button, input, select, summary') ? '' : [e.getAttribute('aria-label'), "
-            "e.labels && e.labels[0] && e.labels[0].textContent, e.textContent].find(Boolean) || '')"
-            "(document.activeElement)"
+            "(e => !e.matches('a, button, input, select, summary') ? '' :"
+            " [e.getAttribute('aria-label'), e.labels && e.labels[0] && e.labels[0].textContent,"
+            " e.textContent].find(Boolean) || '')(document.activeElement)"
         )
         if name in here:
             return

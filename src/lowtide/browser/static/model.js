@@ -1,4 +1,4 @@
-// A model of texts in a page: its weights, and what any counts of terms tell. As in density/critics/bag.py:
+// A model of texts in a page: its weights, and what any counts of terms tell. As in estimate/learners/bag.py:
 // score = sum of w*u + trunk(h / (3 sqrt(1 + q))) - trunk(0), with h the sum of w*c*E and q that of (w*c)^2.
 
 import { Tokeniser } from "./terms.js";

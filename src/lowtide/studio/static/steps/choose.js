@@ -13,7 +13,7 @@ import { common } from "./open.js";
 export const title = "Choose";
 const WAYS = {
   fixed: { name: "Hide", text: "The same for everybody: what tells most is left out.", ask: { policy: "fixed" } },
-  redraw: { name: "Redraw", text: "Telling values are drawn anew, so that nothing is missing and nobody can tell which.", ask: { policy: "redraw" } },
+  redraw: { name: "Redraw", text: "Telling values are drawn anew. No column is left out for it; the file does not mark what was drawn, but an attacker can often guess.", ask: { policy: "redraw" } },
   merge: { name: "Make coarser", text: "Ages become bands, rare values are joined; nothing is invented.", ask: { mechanism: "merge" } },
 };
 const WAYS_OF = { tables: ["redraw", "fixed", "merge"], images: ["fixed", "redraw"], texts: ["fixed", "redraw"] };
@@ -57,16 +57,14 @@ function asking(state, kind, first) {
   let way = first;
   const form = h("form", { class: "asking" });
   const name = unique("way");
-  const unnumbered = rowsApart(state, kind, first);
   const choices = WAYS_OF[kind].map((one) => {
-    const input = h("input", { type: "radio", name, value: one, checked: one === first, onchange: () => { way = one; unnumbered.show(one); } });
+    const input = h("input", { type: "radio", name, value: one, checked: one === first, onchange: () => { way = one; } });
     return h("label", { class: "way" }, input, h("span", { class: "way-name" }, WAYS[one].name), h("span", { class: "soft" }, WAYS[one].text));
   });
   const locked = locks(state, kind);
   const button = h("button", { type: "submit", class: state.plan ? "" : "primary" }, state.plan ? "Measure the trade-off anew" : "Measure the trade-off");
   form.append(
     h("fieldset", { class: "ways" }, h("legend", {}, "How to change it"), choices),
-    unnumbered.element,
     locked.element,
     formError(),
     h("div", { class: "actions" }, button));
@@ -75,24 +73,6 @@ function asking(state, kind, first) {
     busy(form, button, () => plan(state, way, locked.read()));
   });
   return { element: form, know: locked.know, read: locked.read };
-}
-
-/** Says that a table without a column of ids cannot be released with values drawn anew, before anything is planned. */
-function rowsApart(state, kind, first) {
-  const element = h("p", { class: "note", hidden: true }, "Redraw needs a column whose values tell all rows apart, and this table has none. Number its rows in a new column and open it again, or choose another way.");
-  let lacks = false;
-  let way = first;
-  const show = (chosen) => {
-    way = chosen;
-    element.hidden = !lacks || way !== "redraw";
-  };
-  if (kind === "tables") {
-    api.describe(state.data).then(({ columns, rows, notes }) => {
-      lacks = !notes.length && !columns.some(({ distinct }) => distinct === rows); // of long files, values are not all counted
-      show(way);
-    }).catch(() => {});
-  }
-  return { element, show };
 }
 
 function result(view, job, state, form) {

@@ -61,7 +61,7 @@ function pick(place, project, begun) {
     use(await api.demo(demo.id));
   }));
   fill(place,
-    heading("Which data do you want to share?", "The studio finds what in it gives a secret away, changes just what it must, and attacks what is left."),
+    heading("Which data do you want to share?", "The studio finds what in it gives a secret away, changes little else, and attacks what is left."),
     form,
     begun.length ? h("section", {}, h("h2", {}, "Go on where you left off"), h("ul", { class: "choices beside-each-other" }, begun)) : null,
     h("section", { class: "two" },

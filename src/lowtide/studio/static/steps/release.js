@@ -43,12 +43,12 @@ async function form(state) {
   const made = h("form", { class: "releasing" });
   const fields = [];
   let ids = null;
-  const needsIds = await api.view(state.plan).then((view) => view.needs_ids, () => false); // a plan that is still made: not yet
-  if (needsIds) {
+  const takesIds = await api.view(state.plan).then((view) => view.takes_ids, () => false); // a plan that is still made: not yet
+  if (takesIds) {
     const about = await api.describe(state.data);
     ids = h("select", {}, h("option", { value: "" }, "none"), about.columns.filter(({ name }) => !state.secret.includes(name)).map(({ name }) => h("option", { value: name }, name)));
     ids.value = state.ids ?? "";
-    fields.push(field("Column that tells rows apart", ids, { name: "ids", hint: "This plan draws values anew; by this column the same row is drawn alike in every release." }));
+    fields.push(field("Column that tells rows apart (optional)", ids, { name: "ids", hint: "Without one, each row is recognised by its content: a row whose values change between two releases is drawn anew, and comparing both releases can then tell more." }));
   }
   const button = h("button", { type: "submit", class: state.release ? "" : "primary" }, state.release ? "Write it again" : "Write the release");
   fields.push(h("div", { class: "check" }, shuffle, h("label", { for: shuffle.id }, label)));
