@@ -29,10 +29,11 @@ from lowtide.errors import LowtideError
 from lowtide.features import one_per_column
 from lowtide.tables.codes import CodedColumn
 from lowtide.tables.frequencies import Frequencies
+from lowtide.tables.questions import Question
 from lowtide.tables.redraw_policy import RedrawPolicy, codes_of
 from lowtide.tables.redrawing import PROPOSALS, FeatureStep, RedrawColumns, fit_redraw
 from lowtide.tables.row_folds import folds_of
-from lowtide.tables.step_density import Question, StepDensity
+from lowtide.tables.step_density import StepDensity
 from lowtide.theory import redraw as theory
 from lowtide.types import Floats, Ints
 from lowtide.worlds import EnumerableWorld, ExactRelease
@@ -151,8 +152,9 @@ def _follow(
     n = len(grid.rows)
     classes = len(mass)
     nothing = np.zeros((n, 0), dtype=np.intp)  # no column has ranges
+    unranged = np.zeros((n, len(own)), dtype=np.intp)
     asked = Question(
-        grid.codes[:, past], nothing, grid.codes[:, own], np.zeros((n, len(own)), dtype=np.intp)
+        grid.codes[:, past], nothing, grid.codes[:, own], unranged, np.zeros(n, dtype=np.intp)
     )
     unknown = (
         np.column_stack([one.cell(asked.codes[:, j]) for j, one in enumerate(step.density.own)]) < 0
@@ -169,8 +171,8 @@ def _follow(
     law = np.diff(step.donors.chances[step.donors.leaves(asked.past)], axis=1, prepend=0.0)
     after = np.zeros_like(mass)
     moved = np.zeros(classes)
-    for k in range(len(step.density.folds)):
-        told = step.density.about(asked, np.full(n, k))
+    for k in range(len(step.density.views)):
+        told = step.density.about(replace(asked, fold=np.full(n, k)))
         for s in range(classes):
             atoms = np.flatnonzero(fold[s] == k)
             if not len(atoms):
@@ -231,13 +233,14 @@ def fitted(table: pa.Table, secret: Ints, *, budget: float = 0.0, seed: int = 0)
 class _Remembered(StepDensity):
     """The same density, asked but once about equal rows."""
 
-    def about(self, asked: Question, fold: Ints) -> Floats:
-        rows = np.column_stack([asked.rows(), fold])
+    def about(self, asked: Question) -> Floats:
+        parts = (asked.past, asked.before, asked.codes, asked.classes, asked.fold)
+        rows = np.column_stack(parts)
         marks = rows @ np.random.default_rng(0).standard_normal(
             rows.shape[1]
         )  # equal only for equal rows
         _, first, place = np.unique(marks, return_index=True, return_inverse=True)
-        return super().about(asked.take(first), fold[first])[place.ravel()]
+        return super().about(asked[first])[place.ravel()]
 
 
 def sampled(

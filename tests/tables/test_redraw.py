@@ -19,7 +19,6 @@ from lowtide.cli.main import app
 from lowtide.disclose.secret_codes import SecretCodes
 from lowtide.errors import LowtideNote
 from lowtide.table_files.reading import read
-from lowtide.tables.step_density import _stack
 
 N = 1200
 QUICK = {"steps": 20, "progress": False}
@@ -421,15 +420,3 @@ def test_digests_of_the_secret_depend_on_their_salt():
     assert replace(codes, salt="other").digests == codes.digests
     with pytest.raises(LowtideError, match="3 rows have a secret"):
         replace(codes, salt="other").read(pa.array(["no", "yes", "no"]).to_pylist())
-
-
-def test_a_model_that_was_not_fitted_gets_no_weight():
-    rng = np.random.default_rng(0)
-    secret = rng.integers(0, 2, 30_000)
-    speaks = np.where(np.arange(2) == secret[:, None], 0.2, -0.2) + rng.normal(0, 0.1, (30_000, 2))
-    weights, gain = _stack(
-        np.stack([speaks, np.zeros_like(speaks)]), secret, np.log(np.bincount(secret) / 30_000)
-    )
-    assert weights[1] == 0
-    assert weights[0] > 0.5
-    assert gain > 0.1

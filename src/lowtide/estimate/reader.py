@@ -16,7 +16,7 @@ from typing import Any, cast
 import numpy as np
 
 from lowtide.estimate import stack
-from lowtide.estimate.learners.base import Array, Learner, Path, Shown, normalise
+from lowtide.estimate.learners.base import Array, Fitted, Learner, Path, Shown, normalise
 from lowtide.estimate.objectives import information_of, nothing_found, standard_error
 from lowtide.interface import Estimate
 from lowtide.types import Bools, Floats, Ints
@@ -52,6 +52,33 @@ class Member:
     def fitted(self, fold: int) -> Any:
         """What it has become on all folds but this."""
         return self.paths[fold].at(self.stage)
+
+
+@dataclass(frozen=True, eq=False)
+class FoldModels:
+    """The models that count, each fitted without every fold in turn.
+
+    Attributes:
+        weights: (models,).
+        fitted: for each model what it has become without each fold.
+        log_prior: (|S|,) of the classes.
+    """
+
+    weights: Floats
+    fitted: tuple[tuple[Fitted, ...], ...]
+    log_prior: Floats
+
+    def about(self, rows: Any, fold: Ints) -> Floats:
+        """`log p(s|x)/p(s)`, (n, |S|), of rows, by models without the fold (n,) of each."""
+        total = np.zeros((len(fold), len(self.log_prior)))
+        if not len(self.fitted):  # 0 to the last bit, which normalised zeros are not
+            return total
+        for k in np.unique(fold):
+            mine = np.flatnonzero(fold == k)
+            asked = rows[mine]
+            for weight, fitted in zip(self.weights, self.fitted, strict=True):
+                total[mine] += weight * ask(fitted[int(k)], asked)
+        return normalise(total, self.log_prior)
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,12 +126,17 @@ class Reading:
 
     def about(self, rows: Any, fold: Ints) -> Floats:
         """`log p(s|x)/p(s)`, (n, |S|), of other rows, by learners without the fold (n,) of each."""
-        found = np.zeros((len(fold), len(self.log_prior)))
-        for k in np.unique(fold):
-            mine = np.flatnonzero(fold == k)
-            for one in self.members:
-                found[mine] += one.weight * ask(one.fitted(int(k)), rows[mine])
-        return normalise(found, self.log_prior)
+        models = self.weighted() if self.found else FoldModels(np.zeros(0), (), self.log_prior)
+        return models.about(rows, fold)
+
+    def weighted(self) -> FoldModels:
+        """The learners with a weight, evident or not."""
+        members = [member for member in self.tried if member.weight > 0]
+        return FoldModels(
+            np.array([member.weight for member in members]),
+            tuple(tuple(member.fitted(k) for k in range(len(member.paths))) for member in members),
+            self.log_prior,
+        )
 
     def described(self) -> str:
         """The learners that count, in words."""

@@ -5,8 +5,6 @@ cells.
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -18,77 +16,37 @@ _SLOPES = 0.1  # inverse strength of the penalty on slopes
 _COARSE = 12  # cells of a column that a sum knows; the others share one
 
 
-@dataclass(frozen=True, eq=False)
-class Sums:
-    """A score for every cell of every column, added up.
+def fit_cell_sums(
+    coded: tuple[CodedColumn, ...], cells: Ints, secret: Ints
+) -> tuple[Floats, Ints, Floats]:
+    """Fit to rows of cells (n, columns) and their classes (n,), all of which occur.
 
-    Attributes:
-        tables: (columns, cells + 1, |S|); the last cell is that of all that are not known.
-        groups: (columns, most cells) which of its cells a column's own cell is.
-        start: (|S|,).
+    Returns:
+        tables (columns, coarse cells + 1, |S|) of scores, the coarse cell (columns, most cells + 1)
+        of each cell, where cell −1 is the last, and a start (|S|,).
     """
+    from sklearn.exceptions import ConvergenceWarning  # slow to import
+    from sklearn.linear_model import LogisticRegression
 
-    tables: Floats
-    groups: Ints
-    start: Floats
-
-    def scores(self, cells: Ints) -> Floats:
-        """(n, |S|) of rows of cells (n, columns)."""
-        found = np.tile(self.start, (len(cells), 1))
-        for j in range(cells.shape[1]):
-            found += self.tables[j, self.groups[j, cells[:, j]]]
-        return found
-
-
-@dataclass(frozen=True, eq=False)
-class CellDesign:
-    """Rows as a logistic regression on cells sees them.
-
-    Attributes:
-        groups: (columns, most cells + 1) which indicator each cell has; cell −1 is the last.
-        rows: (n, columns · indicators) sparse.
-        secret: (n,).
-        width: indicators of a column.
-    """
-
-    groups: Ints
-    rows: Any
-    secret: Ints
-    width: int
-
-    @classmethod
-    def of(cls, coded: tuple[CodedColumn, ...], cells: Ints, secret: Ints) -> CellDesign:
-        """Rows of cells (n, columns) and their classes (n,)."""
-        most = max(own.cells for own in coded)
-        groups = np.full((len(coded), most + 1), _COARSE)
-        for j, own in enumerate(coded):
-            groups[j, : own.cells] = coarse_groups(own, cells[:, j], _COARSE)[:-1]
-        width = _COARSE + 1
-        place = groups[np.arange(len(coded)), cells] + width * np.arange(len(coded))
-        ones = np.ones(place.size)
-        start = np.arange(0, place.size + 1, len(coded))
-        rows = sparse.csr_array(
-            (ones, place.ravel(), start), shape=(len(cells), width * len(coded))
-        )
-        return cls(groups.astype(np.int64), rows, secret, width)
-
-    def fit(self, rest: Any) -> Sums:
-        """Fit on some rows."""
-        from sklearn.exceptions import ConvergenceWarning  # slow to import
-        from sklearn.linear_model import LogisticRegression
-
-        model = LogisticRegression(C=_SLOPES, max_iter=200, tol=1e-4)
-        with warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore", ConvergenceWarning
-            )  # held-out rows say what it is worth
-            model.fit(self.rows[np.flatnonzero(rest)], self.secret[rest])
-        slopes = np.asarray(model.coef_)
-        start = np.asarray(model.intercept_)
-        if len(slopes) == 1:
-            slopes = np.concatenate([0 * slopes, slopes])
-            start = np.concatenate([0 * start, start])
-        return Sums(slopes.T.reshape(len(self.groups), self.width, -1), self.groups, start)
+    most = max(own.cells for own in coded)
+    groups = np.full((len(coded), most + 1), _COARSE, dtype=np.int64)
+    for j, own in enumerate(coded):
+        groups[j, : own.cells] = coarse_groups(own, cells[:, j], _COARSE)[:-1]
+    width = _COARSE + 1
+    place = groups[np.arange(len(coded)), cells] + width * np.arange(len(coded))
+    start = np.arange(0, place.size + 1, len(coded))
+    shape = (len(cells), width * len(coded))
+    marks = sparse.csr_array((np.ones(place.size), place.ravel(), start), shape=shape)
+    model = LogisticRegression(C=_SLOPES, max_iter=200, tol=1e-4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # held-out rows say what it is worth
+        model.fit(marks, secret)
+    slopes = np.asarray(model.coef_)
+    intercept = np.asarray(model.intercept_)
+    if len(slopes) == 1:
+        slopes = np.concatenate([0 * slopes, slopes])
+        intercept = np.concatenate([0 * intercept, intercept])
+    return slopes.T.reshape(len(coded), width, -1), groups, intercept
 
 
 def coarse_groups(own: CodedColumn, cells: Ints, number: int) -> Ints:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -13,34 +11,20 @@ from lowtide.types import Floats, Ints
 _ALONE = 5.0  # rows' worth of the prior that every point is given
 
 
-@dataclass(frozen=True, eq=False)
-class Counts:
-    """How often each class occurs with each point.
+def count(points: Ints, codes: Ints, log_prior: Floats) -> tuple[Ints, Floats]:
+    """The points (k, …) that rows have, in lexicographic order, and their densities (k + 1, |S|).
 
-    Attributes:
-        known: (k, …) the points, in lexicographic order.
-        place: (n,) which of them each row has.
-        secret: (n,).
+    Args:
+        points: (n, …) of the rows.
+        codes: (n,) their classes.
+        log_prior: (|S|,) of the classes; the last density, of unknown points, is 0.
     """
-
-    known: Ints
-    place: Ints
-    secret: Ints
-
-    @classmethod
-    def of(cls, points: Ints, secret: Ints) -> Counts:
-        """Count the classes (n,) of rows with points (n, …)."""
-        known, place = np.unique(points, axis=0, return_inverse=True)
-        return cls(known.astype(np.int64), place.ravel(), secret)
-
-    def fit(self, rest: Any) -> Floats:
-        """(k + 1, |S|) densities by some rows; the last is that of an unknown point."""
-        prior = np.bincount(self.secret) / len(self.secret)
-        count = np.zeros((len(self.known) + 1, len(prior)))
-        np.add.at(count, (self.place[rest], self.secret[rest]), 1.0)
-        return np.asarray(
-            np.log((count / prior + _ALONE) / (count.sum(axis=1, keepdims=True) + _ALONE))
-        )
+    known, place = np.unique(points, axis=0, return_inverse=True)
+    prior = np.exp(log_prior)
+    times = np.zeros((len(known) + 1, len(prior)))
+    np.add.at(times, (place.ravel(), codes), 1.0)
+    densities = np.log((times / prior + _ALONE) / (times.sum(axis=1, keepdims=True) + _ALONE))
+    return known.astype(np.int64), np.asarray(densities)
 
 
 def find(points: Ints, rows: Ints) -> Ints:

@@ -19,10 +19,10 @@ from lowtide.estimate.learners.trees import Growth, grow
 from lowtide.interface import Estimate
 from lowtide.splits import generator, sample_with_classes, stratified_folds
 from lowtide.tables.frequencies import Frequencies
+from lowtide.tables.questions import Question
 from lowtide.tables.redraw_policy import RedrawPoint, Told
 from lowtide.tables.redrawing import RedrawColumns
 from lowtide.tables.row_folds import folds_of
-from lowtide.tables.step_density import Question
 from lowtide.theory import redraw as theory
 from lowtide.training import one_thread
 from lowtide.types import Bools, Floats, Ints
@@ -196,11 +196,9 @@ def told_by_changes(
     found = {}
     for step in fitted.passes[0]:
         own = list(step.columns)
-        asked = Question.of(fitted.coded, first, before, step.past, own)
+        asked = Question.of(fitted.coded, first, before, fold, step.past, own)
         with one_thread():
-            i = step.density.about(
-                replace(asked, codes=rows.codes[:, own], classes=now[:, own]), fold
-            ).T
+            i = step.density.about(replace(asked, codes=rows.codes[:, own], classes=now[:, own])).T
         asked_about = i, np.full(i.shape[1], 1 / i.shape[1]), prior
         found[step.columns] = Told(
             theory.told_by_a_change(*asked_about), theory.told_on_average(*asked_about)

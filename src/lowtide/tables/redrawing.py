@@ -24,9 +24,10 @@ from lowtide.disclose.noise import Ids, KeyedNoise
 from lowtide.tables.codes import CodedColumn, points_of
 from lowtide.tables.donors import Donors
 from lowtide.tables.frequencies import Frequencies
+from lowtide.tables.questions import Question
 from lowtide.tables.row_folds import FOLDS, folds_of, folds_to_fit, value_bits
 from lowtide.tables.screening import LOOKED_AT, Screen
-from lowtide.tables.step_density import Question, StepDensity, fit_step
+from lowtide.tables.step_density import StepDensity, fit_step, under
 from lowtide.theory import redraw as theory
 from lowtide.training import one_thread
 from lowtide.types import Bools, Floats, Ints
@@ -77,7 +78,7 @@ class FeatureStep:
         """
         return (
             np.arange(len(codes))
-            if self.density.weights.any()
+            if len(self.density.names)
             else np.flatnonzero(self._unknown(codes))
         )
 
@@ -89,7 +90,6 @@ class FeatureStep:
         self,
         asked: Question,
         secret: Ints,
-        fold: Ints,
         spent: Floats,
         draw: Callable[[Any, int], Floats],
         width: float,
@@ -101,7 +101,6 @@ class FeatureStep:
         Args:
             asked: what the rows have released, and their own values.
             secret: (n,) their classes.
-            fold: (n,) their folds.
             spent: (n,) what was spent before.
             draw: numbers in (0, 1) for some rows and a place.
             width: how far `log P'_s/R` of a row may be from 0.
@@ -109,7 +108,7 @@ class FeatureStep:
         """
         every = np.arange(len(secret))
         told = np.where(
-            self._unknown(asked.codes), np.inf, self.density.about(asked, fold)[every, secret]
+            self._unknown(asked.codes), np.inf, self.density.about(asked)[every, secret]
         )
         if width == 0:
             kept = draw(every, 0) < theory.keep_probability(told, 0.0)
@@ -117,10 +116,10 @@ class FeatureStep:
             cap = np.zeros(len(secret))
             out = np.flatnonzero(~kept)
             proposals = self._propose(
-                asked.take(out), secret[out], fold[out], lambda place: draw(out, place), counts
+                asked[out], secret[out], lambda place: draw(out, place), counts
             )
         else:
-            proposals = self._propose(asked, secret, fold, lambda place: draw(every, place), counts)
+            proposals = self._propose(asked, secret, lambda place: draw(every, place), counts)
             shift = np.log((proposals.weights * np.exp(proposals.told)).sum(axis=1))  # Σ Q e^i = 1
             proposals = proposals._replace(told=proposals.told - shift[:, None])
             told = told - shift
@@ -144,7 +143,6 @@ class FeatureStep:
         self,
         asked: Question,
         secret: Ints,
-        fold: Ints,
         draw: Callable[[int], Floats],
         counts: Frequencies,
     ) -> Proposals:
@@ -159,7 +157,7 @@ class FeatureStep:
         number = points.shape[1]
         within = (draw(2)[:, None] + _GOLDEN * np.arange(number)) % 1.0
         codes, classes = self.donors.draw(self.density.own, points, within, (counts, self.columns))
-        told = self.density.about(asked.instead(codes, classes), np.repeat(fold, number))
+        told = self.density.about(asked.instead(codes, classes))
         own = told[np.arange(n * number), np.repeat(secret, number)].reshape(n, number)
         return Proposals(codes, classes, own, weights)
 
@@ -273,9 +271,9 @@ class RedrawColumns:
                 seen = tuple(there["past"].tolist()) if "past" in there else tuple(past)
                 before = tuple(coded[j] for j in seen)
                 mine = tuple(coded[j] for j in own)
-                density = StepDensity.of_arrays(_under(there, "density."), before, mine)
+                density = StepDensity.of_arrays(under(there, "density."), before, mine)
                 steps.append(
-                    FeatureStep(own, seen, density, Donors.of_arrays(_under(there, "donors.")))
+                    FeatureStep(own, seen, density, Donors.of_arrays(under(there, "donors.")))
                 )
                 past += own
             passes.append(tuple(steps))
@@ -322,13 +320,17 @@ class _Rows:
             for start in range(0, len(concerned), ROWS_AT_ONCE):
                 rows = concerned[start : start + ROWS_AT_ONCE]
                 asked = Question.of(
-                    self.coded, self.codes, self.classes, step.past, own, rows[:, None]
+                    self.coded,
+                    self.codes[rows],
+                    self.classes[rows],
+                    self.fold[rows],
+                    step.past,
+                    own,
                 )
                 draw = drawing(noise, name, self.ids[rows], asked.codes)
                 codes, classes, self.spent[rows] = step.apply(
                     asked,
                     self.secret[rows],
-                    self.fold[rows],
                     self.spent[rows],
                     draw,
                     self.width,
@@ -399,15 +401,13 @@ def _fit_next(
     """Fit the density and the donors of the next feature."""
     looks = None if screen is None else screen.choose(rows.past, columns)
     past = tuple(rows.past if looks is None else looks.columns)
-    asked = Question.of(rows.coded, rows.codes, rows.classes, past, columns)
+    asked = Question.of(rows.coded, rows.codes, rows.classes, rows.fold, past, columns)
     before = tuple(rows.coded[j] for j in past)
     mine = tuple(rows.coded[j] for j in columns)
     points = points_of(mine, asked.codes, asked.classes)
     with one_thread():
         seen = None if looks is None else looks.folds
-        density, _ = fit_step(
-            before, mine, asked, points, rows.secret, rows.fold, seed=seed, seen=seen
-        )
+        density = fit_step(before, mine, asked, rows.secret, seed=seed, seen=seen)
         donors = Donors.learn(asked.past, points, seed, None if looks is None else looks.donors)
     return FeatureStep(columns, past, density, donors)
 
@@ -417,14 +417,6 @@ def _stream(noise: KeyedNoise, number: int) -> KeyedNoise:
     the next.
     """
     return noise if number == 0 else noise.derive(b"redraw, pass %d" % number)
-
-
-def _under(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
-    return {
-        name.removeprefix(prefix): array
-        for name, array in arrays.items()
-        if name.startswith(prefix)
-    }
 
 
 def drawing(noise: KeyedNoise, name: str, ids: Ids, codes: Floats) -> Callable[[Any, int], Floats]:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import clone
 
-from lowtide.estimate.learners.base import Array, Held, Path, Stage
+from lowtide.estimate.learners.base import Array, Fitted, Held, Path, Stage
 from lowtide.types import Floats, Ints
 
 
@@ -24,6 +24,21 @@ class AtStage:
     def scores(self, rows: Any) -> Array:
         """(n, |S|)."""
         return np.asarray(self.path.scores(rows)[self.stage])
+
+
+@dataclass(frozen=True, eq=False)
+class OneStage:
+    """The path of a learner that has one stage; see `Path`."""
+
+    model: Fitted
+
+    def scores(self, rows: Any) -> Array:
+        """(1, n, |S|)."""
+        return self.model.scores(rows)[None]
+
+    def at(self, stage: int) -> Fitted:
+        """The model, whichever stage is asked for."""
+        return self.model
 
 
 class Staged(ABC):
