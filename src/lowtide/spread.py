@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
-from lowtide.training import one_processor
+from lowtide.training import one_thread
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -53,5 +53,5 @@ class OnOneProcessor:
 
     def __call__(self, item: Any) -> Any:
         """What the function says."""
-        with one_processor():
+        with one_thread():
             return self._function(item)

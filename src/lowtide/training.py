@@ -287,30 +287,19 @@ def train_by_looks(
 
 @contextmanager
 def one_thread(rows: int = 0) -> Iterator[None]:
-    """Run PyTorch and scikit-learn's trees on one thread, and give the others back afterwards.
+    """Run PyTorch, BLAS and scikit-learn's trees on one thread; give the others back afterwards.
 
     Threads that share little work wait for each other longer than they work, ten times as long on a
-    busy machine.
+    busy machine. What BLAS adds up also depends on how many there are: what is computed here is the
+    same on every machine.
 
     Args:
-        rows: how many rows are worked on. From `MANY_ROWS` on trees have all threads; networks see
-            a batch at a time.
+        rows: how many rows are worked on. From `MANY_ROWS` on trees have all threads.
     """
-    with (
-        _one_thread_for_networks(),
-        _libraries(len(sys.modules)).limit(limits={} if rows >= MANY_ROWS else {"openmp": 1}),
-    ):
-        yield
-
-
-@contextmanager
-def one_processor() -> Iterator[None]:
-    """Run everything on one thread, also the solvers and products of BLAS.
-
-    How these add up depends on the number of threads: what is computed here is the same on every
-    machine.
-    """
-    with _one_thread_for_networks(), _libraries(len(sys.modules)).limit(limits=1):
+    limits: dict[str, int] = {"blas": 1}
+    if rows < MANY_ROWS:
+        limits["openmp"] = 1
+    with _one_thread_for_networks(), _libraries(len(sys.modules)).limit(limits=limits):
         yield
 
 

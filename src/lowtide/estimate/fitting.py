@@ -50,7 +50,7 @@ from lowtide.splits import (
     some_rows,
     stratified_folds,
 )
-from lowtide.training import one_processor, one_thread
+from lowtide.training import one_thread
 from lowtide.types import Bools, Floats, Floats32, Ints, Labels
 
 Rows = Any  # (n, columns) float32: a NumPy array, a memory map, or a scipy CSR array
@@ -135,8 +135,7 @@ def fit_rows(
         codes = codes[some]
         sides = None if sides is None else sides[some]
     load_torch()
-    few = rows.shape[0] <= MANY_ROWS
-    with one_processor() if few else one_thread(rows.shape[0]):
+    with one_thread(rows.shape[0]):
         critic, report = fit_critic(rows, codes, classes, features, options, groups=sides)
     return Density(classes, features, critic, options.trim, encoder, report)
 

@@ -32,7 +32,7 @@ from lowtide.splits import generator, some_rows, stratified_folds, stratified_sa
 from lowtide.tables.attackers import TreesLearner
 from lowtide.tables.encoder import TableEncoder
 from lowtide.tables.samplers import Among, Around, Whole
-from lowtide.training import one_processor, one_thread
+from lowtide.training import one_thread
 from lowtide.types import Bools, Floats, Floats32, Ints
 
 _TRAINING_ROWS = 6000  # more do not change which features leak
@@ -113,7 +113,7 @@ def fit_critic(
     networks = load_torch()
     options = replace(options, critic="masked" if networks else "auto")
     rows = np.ascontiguousarray(data.rows)
-    with one_processor():
+    with one_thread():
         critic, report = fit_dense(
             rows,
             data.codes,
@@ -389,7 +389,7 @@ def estimate(
     load_torch()
     features = one_per_column(varied.shape[1])
     learners = dense_learners(varied, features, options, sampler=Whole(len(features)))
-    with one_processor():
+    with one_thread():
         reading = read(
             Shown(varied),
             codes,

@@ -90,7 +90,15 @@ class Forest:
 
     def walk(self, rows: Floats, trees: Sequence[int]) -> Floats:
         """What `staged` says, in NumPy alone."""
-        at = np.tile(self.roots, (len(rows), 1))
+        added = self._added(rows, np.arange(len(self.roots)))
+        found = np.empty((len(trees), len(rows), len(self.start)))
+        for look, number in enumerate(trees):
+            found[look] = self.start + self.summed(added[:, :number], self.classes[:number])
+        return found
+
+    def _added(self, rows: Floats, trees: Ints) -> Floats:
+        """What `added` says, in NumPy alone."""
+        at = np.tile(self.roots[trees], (len(rows), 1))
         own = np.arange(len(rows))[:, None]
         while True:
             column = self.column[at]
@@ -102,13 +110,7 @@ class Forest:
                 np.isnan(value), self.missing_left[at], value <= self.threshold[at]
             )
             at = np.where(goes_left, self.left[at], self.right[at])  # a leaf leads to itself
-        added = self.value[at]
-        found = np.empty((len(trees), len(rows), len(self.start)))
-        for look, number in enumerate(trees):
-            for k in range(len(self.start)):
-                mine = self.classes[:number] == k
-                found[look, :, k] = self.start[k] + added[:, :number][:, mine].sum(axis=1)
-        return found
+        return self.value[at]
 
     @cached_property
     def _compiled(self) -> list[Any]:
@@ -130,6 +132,26 @@ class Forest:
             nodes["missing_go_to_left"] = self.missing_left[own]
             trees.append(predictor(nodes, nothing, nothing))
         return trees
+
+    def looking_at(self, columns: Ints) -> Ints:
+        """The trees that look at one of some columns."""
+        nodes = np.flatnonzero(np.isin(self.column, columns))
+        return np.unique(np.searchsorted(self.roots, nodes, side="right") - 1)
+
+    def added(self, rows: Floats, trees: Ints) -> Floats:
+        """(n, trees) what each of some trees adds for rows."""
+        if _compiled_walk() is None:
+            return self._added(rows, trees)
+        plain = np.ascontiguousarray(rows, dtype=np.float64)
+        none = np.zeros((0, 8), dtype=np.uint32), np.zeros(rows.shape[1], dtype=np.uint32)
+        found = np.empty((len(rows), len(trees)))
+        for k, tree in enumerate(trees):
+            found[:, k] = self._compiled[tree].predict(plain, *none, 1)
+        return found
+
+    def summed(self, added: Floats, classes: Ints) -> Floats:
+        """(n, |S|) what trees add (n, trees) to each class, from the class (trees,) of each."""
+        return added @ np.eye(len(self.start))[classes]
 
     def after(self, rounds: Ints) -> Ints:
         """How many trees there were after so many rounds each, or at the end."""
@@ -389,12 +411,23 @@ class Trees(Critic):
         return _where_seen(self.forest.scores(rows) - self.log_prior, seen)
 
     def prefix_scores(self, x: Floats32, order: Ints | None = None) -> Array:
-        """Scores (n, m + 1, |S|): trees look at every prefix anew."""
+        """Scores (n, m + 1, |S|): at every prefix only trees that look at its last feature are
+        asked anew.
+        """
         rows = self.columns(x)
         place = places(order, self.features)[self.groups]
+        shown = np.full_like(rows, np.nan)
+        added = self.forest.added(shown, np.arange(len(self.forest.roots)))
+        total = self.forest.summed(added, self.forest.classes) + self.forest.start
         scores = np.zeros((len(x), self.features + 1, len(self.forest.start)))
         for j in range(1, self.features + 1):
-            scores[:, j] = self.forest.scores(np.where(place <= j, rows, np.nan)) - self.log_prior
+            columns = np.flatnonzero(place == j)
+            shown[:, columns] = rows[:, columns]
+            trees = self.forest.looking_at(columns)
+            anew = self.forest.added(shown, trees)
+            total += self.forest.summed(anew - added[:, trees], self.forest.classes[trees])
+            added[:, trees] = anew
+            scores[:, j] = total - self.log_prior
         return scores
 
     def settings(self) -> dict[str, Any]:
