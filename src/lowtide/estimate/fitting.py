@@ -66,6 +66,7 @@ _MOST_HELD_OUT = 4096  # rows; never more than a fifth of them
 _LEAST_HELD_OUT = 8
 _MOST_SCORES = 1 << 17  # held-out rows times classes
 _MOST_MASKED = 4000  # held-out rows that say how far subsets are believed
+_MOST_MASKED_CELLS = 1 << 18  # of these rows: each asks for a system of as many equations
 _LEAST_GROUPS = 4
 _PARTS_OF_TERMS = 4  # of the groups, of which one is held out
 _CHOOSING = 0.8  # of the work of a fit; the rest is the fit on all rows
@@ -358,7 +359,8 @@ def _subset_shrinkage(
         return np.zeros(1 + m, dtype=np.float32)
     held = np.flatnonzero(fold != NEVER)
     # Drawn, since rows may be sorted by their classes.
-    some = held[some_rows(len(held), _MOST_MASKED // len(masks), rng)]
+    most = min(_MOST_MASKED, _MOST_MASKED_CELLS // m)
+    some = held[some_rows(len(held), max(1, most // len(masks)), rng)]
     seen = np.concatenate([mask[some] for mask, _ in masks])
     repeated = np.tile(some, len(masks))
     scores = reading.about(Shown(rows.x[repeated], seen), fold[repeated])
