@@ -12,12 +12,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from lowtide.attack.scores import auc, information
+from lowtide.attack.scores import auc
 from lowtide.disclose.noise import KeyedNoise, row_ids
 from lowtide.disclose.rehearsal import LEAST_PER_CLASS
-from lowtide.estimate.learners.trees import Growth, grow
+from lowtide.estimate.reader import Reading, read
 from lowtide.interface import Estimate
 from lowtide.splits import generator, sample_with_classes, stratified_folds
+from lowtide.tables.attackers import TreesLearner
 from lowtide.tables.frequencies import Frequencies
 from lowtide.tables.questions import Question
 from lowtide.tables.redraw_policy import RedrawPoint, Told
@@ -153,7 +154,8 @@ def read_by_trees(rows: Floats, codes: Ints, seed: int) -> Estimate:
     """AUC of boosted trees that guess classes (n,) from rows (n, columns) they were not trained
     on.
     """
-    return auc(_guesses(rows, codes, seed), codes)
+    reading = _read(rows, codes, seed)
+    return auc(np.exp(reading.held_out + reading.log_prior), codes)
 
 
 def told_by_kept(codes: Floats, secret: Ints, seed: int) -> Estimate:
@@ -164,22 +166,14 @@ def told_by_kept(codes: Floats, secret: Ints, seed: int) -> Estimate:
         secret, _KEPT_ROWS, LEAST_PER_CLASS, generator(seed, "table redraw curve")
     )
     with one_thread():
-        guesses = _guesses(codes[some], secret[some], seed)
-    return information(guesses, secret[some], prior=np.bincount(secret[some]) / len(some))
+        return _read(codes[some], secret[some], seed).information()
 
 
-def _guesses(rows: Floats, codes: Ints, seed: int) -> Floats:
-    """Cross-fitted probabilities (n, |S|)."""
-    prior = np.bincount(codes) / len(codes)
-    guesses = np.tile(prior, (len(codes), 1))
+def _read(rows: Floats, codes: Ints, seed: int) -> Reading:
     fold = stratified_folds(codes, _FOLDS, generator(seed, "table redraw curve"))
-    for k in range(_FOLDS):
-        rest = fold != k
-        if rows.shape[1] and np.bincount(codes[rest], minlength=len(prior)).min() > 0:
-            growth = Growth(rounds=40, leaves=8, rate=0.1, seed=seed % 2**31)
-            trees = grow(rows[rest], codes[rest], growth)
-            guesses[~rest] = np.exp(trees.log_probabilities(rows[~rest]))
-    return guesses / guesses.sum(axis=1, keepdims=True)
+    log_prior = np.log(np.bincount(codes) / len(codes))
+    learners = [TreesLearner(seed)] if rows.shape[1] else []
+    return read(rows, codes, learners, fold=fold, log_prior=log_prior)
 
 
 def told_by_changes(
