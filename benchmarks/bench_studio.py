@@ -49,7 +49,8 @@ def post(address: str, text: str) -> dict[str, Any]:
     """Ask about one text."""
     asked = json.dumps({"text": text, "model": _MODEL}).encode()
     headers = {"content-type": "application/json", "authorization": f"Bearer {_TOKEN}"}
-    request = urllib.request.Request(f"{address}/api/warn", asked, headers)  # noqa: S310 - our own server
+    # Our own server.
+    request = urllib.request.Request(f"{address}/api/warn", asked, headers)  # noqa: S310
     with urllib.request.urlopen(request, timeout=60) as answer:  # noqa: S310
         told: dict[str, Any] = json.load(answer)
     return told

@@ -210,7 +210,8 @@ def test_the_page_of_the_studio_loads(fresh, tmp_path):
             while place is None and time.monotonic() < until:
                 place = re.search(r"http://\S+", served.stdout.readline())
             assert place is not None
-            page = urllib.request.urlopen(place[0], timeout=20).read().decode()  # noqa: S310 - our own server
+            # Our own server.
+            page = urllib.request.urlopen(place[0], timeout=20).read().decode()  # noqa: S310
             assert "<title>" in page
         finally:
             served.terminate()

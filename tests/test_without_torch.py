@@ -87,7 +87,8 @@ print(json.dumps({"told": told, "density": model.density(["vote for lower taxes"
 
 def run(program, *arguments):
     command = [sys.executable, "-c", BLOCKED + program, *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)  # noqa: S603 - ours
+    # The command is ours.
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)  # noqa: S603
     assert done.returncode == 0, done.stderr[-2000:]
     return json.loads(done.stdout.splitlines()[-1])
 

@@ -120,7 +120,8 @@ def plain_labels(s: Any) -> list[Label]:
     values = [value.item() if isinstance(value, np.generic) else value for value in array.tolist()]
     if set(map(type, values)) <= _PLAIN:
         return values
-    if any(value is None or value != value for value in values):  # noqa: PLR0124 - NaN differs from itself
+    # NaN differs from itself.
+    if any(value is None or value != value for value in values):  # noqa: PLR0124
         raise LowtideError(
             "s has missing values (NaN or None); drop those rows or give them a class of their own"
         )

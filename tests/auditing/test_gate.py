@@ -163,7 +163,8 @@ def test_names_of_others_cannot_break_the_xml_or_the_page(audits):
     outcome = GateOutcome(
         hostile, (LimitOutcome("at most", "exceeded", "Much"),), hostile, Approval((hostile,), 1)
     )
-    assert len(Xml.fromstring(junit(outcome, hostile)).findall(".//failure")) == 1  # noqa: S314 - our own
+    # Lowtide wrote this XML.
+    assert len(Xml.fromstring(junit(outcome, hostile)).findall(".//failure")) == 1  # noqa: S314
     page = summary(replace(audits[0], secret=hostile, gate=outcome), hostile)
     assert "\x1b" not in page
     assert "\n# big" not in page

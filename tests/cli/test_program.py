@@ -37,7 +37,8 @@ VERBS = (
 def start(*arguments, **options):
     environment = {**os.environ, "OMP_NUM_THREADS": "1", **options.pop("env", {})}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    return subprocess.Popen([PROGRAM, *map(str, arguments)], env=environment, **pipes, **options)  # noqa: S603 - ours
+    # The command is ours.
+    return subprocess.Popen([PROGRAM, *map(str, arguments)], env=environment, **pipes, **options)  # noqa: S603
 
 
 @pytest.mark.parametrize(

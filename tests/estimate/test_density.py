@@ -175,7 +175,8 @@ def test_gaps_dates_and_merged_categories_are_saved(tmp_path):
         {"a": [None, *range(2199)], "d": pd.to_datetime("2020-01-01"), "t": texts, "b": 1.0}
     )
     _, encoder = read_table(table)
-    assert None not in (encoder.fills[0], encoder.dates[1]) and encoder.others[2]  # noqa: PT018 - all of it at once
+    # One claim, in two parts.
+    assert None not in (encoder.fills[0], encoder.dates[1]) and encoder.others[2]  # noqa: PT018
     features = encoder.features()
     Density(
         Classes((0, 1), np.array([0.5, 0.5])), features, Null(2, len(features)), 3.0, encoder

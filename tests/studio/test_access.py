@@ -249,7 +249,8 @@ def test_the_token_may_come_from_the_environment_where_no_list_of_processes_show
         "0",
     ]
     env = {**os.environ, "LOWTIDE_TOKEN": "from-the-environment-0123"}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env) as studio:  # noqa: S603 - our own program
+    # Our own program.
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env) as studio:  # noqa: S603
         assert studio.stdout.readline().endswith("/?token=from-the-environment-0123\n")
         studio.send_signal(signal.SIGINT)
     without = {name: value for name, value in env.items() if name != "LOWTIDE_TOKEN"}

@@ -31,7 +31,8 @@ def read_costs(given: Any, classes: Sequence[Any]) -> Floats:
         raise LowtideError(
             f"cannot read the costs in {given} as CSV in UTF-8; check the path"
         ) from None
-    header, body = ([one.strip() for one in rows[0][1:]], rows[1:]) if rows else ([], [])
+    header = [one.strip() for one in rows[0][1:]] if rows else []
+    body = rows[1:]
     wanted = [str(one) for one in classes]
     if sorted(header) != sorted(wanted):
         known = len(set(header) & set(wanted))

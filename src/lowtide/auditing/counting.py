@@ -232,7 +232,7 @@ class CountedRelease:
                 f"{self.cells:,} of {self.rows:,} are "
                 f"different. {self._more()}"
             )
-        held, nats = (self.accuracy, self.information) if self._headline is None else self._headline
+        held, nats = self._headline or (self.accuracy, self.information)
         learns = f", nor learns more than {nats_up(nats)} nat" if nats < self.entropy else ""
         sure = f"{'each ' if learns else ''}with {100 * (1 - self.failure):g} % confidence"
         return (

@@ -383,7 +383,10 @@ def audit_samples(
         unseen=unseen,
         counted=counted,
     )
-    change, missing = (None, None) if clean is None else _measured(kind, clean, release, peak)
+    change = None
+    missing = None
+    if clean is not None:
+        change, missing = _measured(kind, clean, release, peak)
     return AuditReport(
         attacks=attacks,
         divergence=(

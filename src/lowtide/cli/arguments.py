@@ -56,7 +56,10 @@ def _hints(verb: type[Any]) -> list[tuple[dataclasses.Field[Any], Any]]:
 def _own_parameter(field: dataclasses.Field[Any], hint: Any) -> inspect.Parameter:
     about = field.metadata
     # A path would lose a slash of a URL.
-    hint, parser = (str, place_of) if hint == Place else (hint, None)
+    parser = None
+    if hint == Place:
+        hint = str
+        parser = place_of
     if about.get("argument"):
         info: Any = typer.Argument(help=about["help"], metavar=about["metavar"], parser=parser)
         left_out = (

@@ -204,11 +204,9 @@ def certify_fixed(
         merged: whether some features are released coarser than they are.
     """
     ratios, mask = _fixed(ratios, hidden, responses)
-    epsilon, limit, safe = (
-        _epsilon(epsilon),
-        full_disclosure(epsilon, prior, rows),
-        safe_prior(prior, rows),
-    )
+    limit = full_disclosure(epsilon, prior, rows)
+    epsilon = _epsilon(epsilon)
+    safe = safe_prior(prior, rows)
     rarest = float(safe[0])
     shares = _shares(prior, rows)
     if not mask.any():

@@ -79,8 +79,11 @@ class Check:
         """
         found = self._compared(budget)
         if self.empty:  # whatever the shares of the classes, nobody learns anything beyond them
-            blind = self.attacks.guess.accuracy
-            low, high = (0.0, 0.0) if budget.unit == "nats" else (blind.low, blind.high)
+            low = 0.0
+            high = 0.0
+            if budget.unit == "accuracy":
+                low = self.attacks.guess.accuracy.low
+                high = self.attacks.guess.accuracy.high
             return Standing(budget.limit, budget.unit, "kept", high, low, found.n)
         if certify:
             most = all_there_is(budget.unit, len(self.attacks.prior))

@@ -125,10 +125,11 @@ def _term(
 ) -> Floats:
     """`Σ_j` of the selective bounds: (k,) from p and q (k, m)."""
     bounds = hockey_stick.selective(epsilon, ratios, 1.0, p, q, side)
-    ours, theirs = (p, q) if side == "forward" else (q, p)
-    for j, leakage in enumerate(answers):
-        keeps = [keep for keep, _ in leakage]
-        categories = [k for _, k in leakage]
+    ours = p if side == "forward" else q
+    theirs = q if side == "forward" else p
+    for j, answer in enumerate(answers):
+        keeps = [keep for keep, _ in answer]
+        categories = [k for _, k in answer]
         if any(keeps):
             # `p·E_{γq/p}` of the feature's noise and answers together, where `selective` knows the
             # noise alone

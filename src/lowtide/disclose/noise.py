@@ -343,7 +343,8 @@ def _number(value: Any) -> int:
                 "ids holds a whole number of more than 64 bits; give such ids as text"
             )
         return int(value) % 2**64
-    if value is None or type(value).__name__ in ("NAType", "NaTType") or value != value:  # noqa: PLR0124 NaN
+    marks_missing = value is None or type(value).__name__ in ("NAType", "NaTType")
+    if marks_missing or value != value:  # noqa: PLR0124 - NaN differs from itself
         raise LowtideError("ids has missing values; every row needs an id")
     raise _wrong_type(type(value).__name__)
 

@@ -242,7 +242,10 @@ def noise_of(
         return open_noise(None)
     if key_file is None and isinstance(plan, Plan):
         return plan.noise
-    file = Path(os.path.realpath(plan)).parent / KEY_NAME if key_file is None else Path(key_file)  # type: ignore[arg-type]
+    if key_file is not None:
+        file = Path(key_file)
+    else:
+        file = Path(os.path.realpath(plan)).parent / KEY_NAME  # type: ignore[arg-type]
     if not file.exists():
         note(f"the key of the noise is kept in {file}: never share it")
     return open_noise(file)

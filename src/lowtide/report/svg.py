@@ -141,8 +141,9 @@ def key(series: Sequence[tuple[str, str]]) -> Markup:
     here.
     """
     swatch = Markup('<svg class="swatch" width="26" height="16" aria-hidden="true">{}</svg>')
+    item = Markup("<li>{}<span>{}</span></li>")
     items = [
-        Markup("<li>{}<span>{}</span></li>").format(swatch.format(Markup(_SWATCHES[name])), label)  # noqa: S704 - ours
+        item.format(swatch.format(Markup(_SWATCHES[name])), label)  # noqa: S704 - ours
         for name, label in series
     ]
     return Markup('<ul class="key">{}</ul>').format(Markup("").join(items))
@@ -210,7 +211,8 @@ def _light_style() -> Markup:
         ".file-heading { font-size: 14px; font-weight: 700; fill: var(--ink); }\n"
         ".file-label { font-size: 13px; fill: var(--ink); }\n"
     )
-    return Markup(re.sub(r"var\(--([\w-]+)\)", lambda name: colours[name[1]], font + own + style))  # noqa: S704 - ours
+    rules = re.sub(r"var\(--([\w-]+)\)", lambda name: colours[name[1]], font + own + style)
+    return Markup(rules)  # noqa: S704 - ours
 
 
 def grid(

@@ -67,7 +67,9 @@ def headline(found: Findings) -> Headline:
         gate = found.audit.gate
         failed = verdict.gate if verdict.passed is False else None
         limits = None if gate is None or gate.policy_file is None else gate.sentence
-        kept, broken_limits = (limits, None) if gate is None or gate.passed else (None, limits)
+        passed = gate is None or gate.passed
+        kept = limits if passed else None
+        broken_limits = None if passed else limits
         noted = (
             _redrawn(found.card),
             verdict.gate if failed is None else None,

@@ -306,7 +306,8 @@ class Store:
         assigned = ", ".join(f"{name} = ?" for name in plain)
         with self._lock:
             self._database.execute(
-                f"UPDATE jobs SET {assigned} WHERE id = ?",  # noqa: S608 - names of our own keywords
+                # The names are those of our own keywords.
+                f"UPDATE jobs SET {assigned} WHERE id = ?",  # noqa: S608
                 (*plain.values(), identity),
             )
 

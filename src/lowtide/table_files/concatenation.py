@@ -267,11 +267,12 @@ def join_shards(shards: Sequence[Path], out: Path, *, rights: int | None = None)
                     f"the parts of {out} have different columns or types; release it with one"
                     " worker"
                 )
+            header = _header(shards[0], form.name)
             if form.gzip:  # neither name nor time, as `Writer` does
                 with gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) as packed:
-                    join_text(shards, _header(shards[0], form.name), packed)  # type: ignore[arg-type]
+                    join_text(shards, header, packed)  # type: ignore[arg-type]
             else:
-                join_text(shards, _header(shards[0], form.name), file)
+                join_text(shards, header, file)
     except OSError as error:
         raise cannot_write(out, error) from error
 

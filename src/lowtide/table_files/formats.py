@@ -395,7 +395,11 @@ def plain_tables(batches: Iterable[pa.RecordBatch], path: Place) -> Iterator[pa.
 
     A loop would hold each of them while it reads the next.
     """
-    return map(lambda batch: plain_table(pa.Table.from_batches([batch]), str(path)), batches)  # noqa: C417
+
+    def plain(batch: pa.RecordBatch) -> pa.Table:
+        return plain_table(pa.Table.from_batches([batch]), str(path))
+
+    return map(plain, batches)
 
 
 @contextmanager

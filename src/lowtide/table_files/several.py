@@ -85,7 +85,8 @@ def _found(place: Place) -> Sequence[Place]:
         )
     if place.is_dir():
         return [entry for entry in place.iterdir() if entry.is_file()]
-    return [one for one in map(Path, glob.glob(os.fspath(place), recursive=True)) if one.is_file()]  # noqa: PTH207
+    found = glob.glob(os.fspath(place), recursive=True)  # noqa: PTH207 - may be absolute
+    return [path for path in map(Path, found) if path.is_file()]
 
 
 def same_schema(found: Mapping[Place, pa.Schema]) -> pa.Schema:

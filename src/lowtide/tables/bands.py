@@ -264,11 +264,10 @@ def digits_of(cut: float, *, dates: bool = False) -> float:
             return 1.0
         return 1.5 if day.year % 5 == 0 else 2.0
     figures = _digits(abs(cut)).partition("e")[0].replace(".", "").strip("0")
-    return (
-        1.0
-        if not figures
-        else len(figures) - (0.5 if figures[-1] == "5" and len(figures) > 1 else 0.0)
-    )
+    if not figures:
+        return 1.0
+    half = 0.5 if figures[-1] == "5" and len(figures) > 1 else 0.0
+    return len(figures) - half
 
 
 def _digits(number: float) -> str:

@@ -264,11 +264,8 @@ def take_rows(x: Any, index: ArrayLike) -> Any:
         )
     places = places.astype(np.intp)
     frame = nw.from_native(x, eager_only=True) if is_frame(x) else None
-    n = (
-        len(x)
-        if frame is None and not hasattr(x, "shape")
-        else (x if frame is None else frame).shape[0]
-    )
+    sized = x if frame is None else frame
+    n = sized.shape[0] if hasattr(sized, "shape") else len(sized)
     if places.size and (places.min() < 0 or places.max() >= n):
         raise LowtideError(f"index must lie in [0, {n - 1}], the rows of the table")
     if frame is not None:

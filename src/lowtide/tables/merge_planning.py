@@ -172,7 +172,10 @@ class MergeSearch:
         while low < high:
             middle = (low + high + 1) // 2
             meets = self.keeps(self.at([*taken, *way[:middle]]), budget)
-            low, high = (middle, high) if meets else (low, middle - 1)
+            if meets:
+                low = middle
+            else:
+                high = middle - 1
         return low
 
     def _as_they_are(self, taken: list[TreeStep], budget: Budget) -> list[TreeStep]:
@@ -398,7 +401,10 @@ def rows_needed(
     high = _MOST_ROWS_NEEDED / rows
     while high / low > 1.01:
         middle = float(np.sqrt(low * high))
-        low, high = (low, middle) if bound(counts * middle) <= limit else (middle, high)
+        if bound(counts * middle) <= limit:
+            high = middle
+        else:
+            low = middle
     return int(np.ceil(rows * high))
 
 

@@ -179,10 +179,8 @@ class MaskedAttacker(PlanningAttacker):
             options = replace(options, patience=PATIENCE)
         density, _ = fit_critic(data, features, options, sampler, tick)
         if not isinstance(density.critic, Null):
-            self.critic, rows = (
-                density.critic,
-                self.held_out.rows[:, self.features.columns(self.known)],
-            )
+            self.critic = density.critic
+            rows = self.held_out.rows[:, self.features.columns(self.known)]
             self.rows = self.critic.scaled(rows) if isinstance(self.critic, Masked) else rows
 
     def read(self, released: Bools) -> Reading:
@@ -282,7 +280,7 @@ class RefittedAttacker(PlanningAttacker):
         raw = self.features.columns(released)
         prior = self.classes.prior
         shown = np.concatenate([raw, ~raw])
-        leakage = np.zeros((len(self.held_out.codes), len(prior)))
+        density = np.zeros((len(self.held_out.codes), len(prior)))
         # With fewer rows of a class there is nobody to learn from, and nothing is told.
         if np.bincount(self.training.codes, minlength=len(prior)).min() >= _LEAST_PER_CLASS:
             rows = np.concatenate([self.training.rows, self.held_out.rows])[:, shown]
@@ -293,8 +291,8 @@ class RefittedAttacker(PlanningAttacker):
                 reading = read(
                     rows, codes, [learner], fold=fold, log_prior=np.log(prior), drop=False
                 )
-            leakage = reading.held_out
-        return Reading.of(leakage, self.held_out.codes, prior)
+            density = reading.held_out
+        return Reading.of(density, self.held_out.codes, prior)
 
 
 class _PlanningTrees(TreesLearner):

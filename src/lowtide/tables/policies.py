@@ -91,7 +91,10 @@ class FixedColumns:
 
     def parts(self) -> Parts:
         """Plain JSON: without a fill it needs no tensors."""
-        fill, tensors = (None, {}) if self.fill is None else self.fill.parts()
+        fill = None
+        tensors: Tensors = {}
+        if self.fill is not None:
+            fill, tensors = self.fill.parts()
         curve = [{**point_config(point), "hidden": point.hidden.tolist()} for point in self.curve]
         marginal = [None if np.isnan(value) else float(value) for value in self.marginal]
         config = {

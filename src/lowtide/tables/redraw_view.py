@@ -207,7 +207,8 @@ def draw_changes(view: RedrawView) -> Chart:
     parts += _line(spots, "curve")
     for k, (point, (x, y)) in enumerate(zip(view.curve, spots, strict=True)):
         title = f"budget {_budget(view, point)}: {percent(point.changed)} changed"
-        shape, kind = ("diamond", "chosen") if view.is_chosen(point) else ("circle", "spot")
+        shape = "diamond" if view.is_chosen(point) else "circle"
+        kind = "chosen" if view.is_chosen(point) else "spot"
         parts.append(symbol(shape, x, y, kind=kind, title=title))
         parts.append(
             Markup('<text class="value" x="{}" y="{}" text-anchor="{}">{}</text>').format(

@@ -134,13 +134,11 @@ def _column(name: str, column: pa.ChunkedArray, *, secret: bool) -> Column:
     distinct = pc.count_distinct(known).as_py() if len(known) else 0
     missing = 1.0 - len(known) / rows
     kind = _kind(known, rows, distinct, category=category)
-    notes = (
-        _secret_notes(kind, missing)
-        if secret
-        else _notes(
-            kind, rows, distinct, missing, word="text" if category else type_word(known.type)
-        )
-    )
+    if secret:
+        notes = _secret_notes(kind, missing)
+    else:
+        word = "text" if category else type_word(known.type)
+        notes = _notes(kind, rows, distinct, missing, word=word)
     return Column(name, kind, missing, distinct, notes)
 
 

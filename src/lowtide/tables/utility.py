@@ -448,7 +448,8 @@ def _values(table: Any, u: ArrayLike | str) -> NDArray[Any]:
         values = values[:, 0]
     if values.ndim != 1:
         raise LowtideError(f"u must hold one value per row, got shape {values.shape}")
-    if any(value is None or value != value for value in values.tolist()):  # noqa: PLR0124 - NaN differs from itself
+    # NaN differs from itself.
+    if any(value is None or value != value for value in values.tolist()):  # noqa: PLR0124
         raise LowtideError("u has missing values (NaN or None); drop those rows")
     return values
 

@@ -91,7 +91,8 @@ def rows_needed(
     power = 1.0 if quantity == "nats" else 0.5
     half = _point(table, n // 2, failure, rng)
     whole = _point(table, n, failure, rng)
-    late, early = (whole.told, half.told) if quantity == "nats" else (whole.found, half.found)
+    late = whole.told if quantity == "nats" else whole.found
+    early = half.told if quantity == "nats" else half.found
     fall = max(0.0, early - late) / (2**power - 1)
     least = 0.0 if quantity == "nats" else float(classes.max() / n)
     rest = max(least, late - fall)
@@ -110,7 +111,10 @@ def rows_needed(
     high = _MOST_ROWS
     while high - low > max(1, low // 100):
         middle = int(math.sqrt(low * high)) if high > 2 * low else (low + high) // 2
-        low, high = (middle, high) if bound(middle) > limit else (low, middle)
+        if bound(middle) > limit:
+            low = middle
+        else:
+            high = middle
     return high
 
 

@@ -271,7 +271,8 @@ def selective(
             "hidden is 0 where hidden_given_s is not: a value hidden for some s is hidden for"
             " some x"
         )
-    ours, theirs = (p, q) if direction == "forward" else (q, p)
+    ours = p if direction == "forward" else q
+    theirs = q if direction == "forward" else p
     with np.errstate(divide="ignore"):
         log_ours = np.log(np.where(ours > 0, ours, 1.0))
         log_theirs = np.log(theirs)

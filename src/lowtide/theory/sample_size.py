@@ -70,7 +70,8 @@ def tide_error(rows: int, *, parameters: int, trim: float = 3.0) -> float:
     high = _LARGEST
     for _ in range(_HALVINGS):
         middle = math.sqrt(low * high)
-        low, high = (
-            (low, middle) if tide(middle, parameters=parameters, trim=trim) <= n else (middle, high)
-        )
+        if tide(middle, parameters=parameters, trim=trim) <= n:
+            high = middle
+        else:
+            low = middle
     return high
