@@ -68,6 +68,14 @@ def test_a_number_whose_parity_tells_is_rounded_and_the_card_says_so(made):
     assert near.mean() > 0.8, "few are drawn anew"
 
 
+def test_the_trade_off_states_the_share_of_the_rehearsal_and_what_it_does_not_count(made):
+    text = str(made)
+    chosen = next(line for line in text.splitlines() if line.split()[:2] == ["0", "*"])
+    assert f"{made.card.changed:.1%}" in chosen
+    assert f"{100 * (1 - made.card.changed):.1f} % of the values stayed as they were" in text
+    assert "Shares at other budgets do not count what is rounded." in " ".join(text.split())
+
+
 def test_the_card_of_a_plan_met_the_attackers_of_an_audit(made):
     met = {one.attacker for one in made.card.attacks if one.trained_on == "release"}
     missing = set(made.card.parameters["attackers not met"])

@@ -310,6 +310,9 @@ def test_the_plan_prints_the_curve_and_writes_it_as_json(made):
     plain = made.to_json()
     assert "The trade-off" in text
     assert "0 *" in text
+    assert f"{made.card.changed:.1%}" in text, "the share of the rehearsal, not of another draw"
+    assert f"the rehearsal on {made.card.rows:,} reference rows" in text
+    assert "what is rounded" not in text
     assert [point["budget"] for point in plain["policy"]["curve"]] == [0.0, 0.05, 0.2, 0.5, None]
     assert len(plain["policy"]["curve"][0]["columns"]) == 7
     assert json.loads(json.dumps(plain)) == plain

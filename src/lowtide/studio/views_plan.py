@@ -210,7 +210,6 @@ def _redraw_curve(made: Plan, view: RedrawView, nouns: Nouns) -> Json | None:
     """Budgets of redraw, from the smallest to the data as it is, read by fresh trees."""
     if not view.curve:
         return None
-    raw = view.curve[-1].read
     return {
         "chart": chart_of(draw_readings(view)),
         "mark": "retrained",
@@ -221,7 +220,7 @@ def _redraw_curve(made: Plan, view: RedrawView, nouns: Nouns) -> Json | None:
                 "kept": 1 - point.changed,
                 "right": point.read.value,
                 "ask": None if point.budget is None else {"budget": point.budget},
-                "words": _redrawn_words(made, point, raw, nouns),
+                "words": _redrawn_words(made.secret, point, view, nouns),
                 "shares": [
                     [plain(name, 80), percent(share)]
                     for name, share in zip(view.names, point.columns, strict=True)
@@ -234,26 +233,28 @@ def _redraw_curve(made: Plan, view: RedrawView, nouns: Nouns) -> Json | None:
     }
 
 
-def _redrawn_words(made: Plan, point: RedrawPoint, raw: Estimate, nouns: Nouns) -> list[str]:
+def _redrawn_words(secret: str, point: RedrawPoint, view: RedrawView, nouns: Nouns) -> list[str]:
+    raw = view.curve[-1].read
     here, before = percentages(point.read.value, raw.value)
-    name = plain(made.secret, 60)
+    instead = "" if point.read is raw else f" instead of {before}"
     said = (
-        f"Of two {nouns.rows} that differ in {name}, boosted trees tell which is which {here} of"
-        " the time"
+        f"Of two {nouns.rows} that differ in {plain(secret, 60)}, boosted trees tell which is which"
+        f" {here} of the time{instead}; blindly it is 50 %. Measured on {point.read.n:,} reference"
+        f" {nouns.rows}."
     )
-    said += (
-        f" instead of {before}; blindly it is 50 %."
-        if point.read is not raw
-        else "; blindly it is 50 %."
-    )
-    on = f"Measured on {point.read.n:,} reference {nouns.rows}."
     if point.budget is None:
-        return [said, f"This is the data as it is: nothing is drawn anew. {on}"]
+        return [said, "This is the data as it is: nothing is drawn anew."]
+    rows = view.rows if view.is_chosen(point) else point.read.n
+    changed = percent(point.changed)
+    if view.rounded:
+        how = "drawn anew or rounded" if view.is_chosen(point) else "drawn anew, beside rounding"
+    else:
+        how = "drawn anew"
     return [
         said,
         (
-            f"{percent(point.changed)} of the values are drawn anew; the file does not mark which."
-            f" {on}"
+            f"{changed} of the values are {how}, on {rows:,} reference {nouns.rows}; the file does"
+            " not mark which."
         ),
     ]
 

@@ -5,6 +5,7 @@ cost.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
@@ -24,9 +25,7 @@ _ROW = 34  # pixels of a column in a chart
 _TEMPLATE = "tables/sections.html.jinja"
 _NOTE = (
     "Budgets are nats that a row may tell for a class; --budget picks one. Divergence: what follows"
-    " with exact densities, at epsilon 0, in both directions. Values changed and AUC: a rehearsal"
-    " on {rows:,} reference rows, read by fresh trees. Other budgets than the chosen one (*) are"
-    " read with its densities, so their figures are approximate."
+    " with exact densities, at epsilon 0, in both directions."
 )
 
 
@@ -35,23 +34,50 @@ class RedrawView(NamedTuple):
 
     Attributes:
         names: of the columns.
-        curve: what other budgets would cost.
+        curve: what other budgets would cost. What the chosen one changes is that of the rehearsal,
+            so that a page states one share for it.
         budget: the chosen one, in nats.
+        rows: of the rehearsal.
+        rounded: whether columns are rounded, at every budget.
     """
 
     names: tuple[str, ...]
     curve: tuple[RedrawPoint, ...]
     budget: float
+    rows: int
+    rounded: bool
 
     @classmethod
     def of(cls, policy: RedrawPolicy, card: ReleaseCard) -> RedrawView:
         """That of a policy and its card."""
         names = tuple(one.name for one in policy.columns.coded)
-        return cls(names, policy.curve, float(card.parameters.get("row budget, nats") or 0.0))
+        budget = float(card.parameters.get("row budget, nats") or 0.0)
+        shares = tuple(card.features[group].hidden for group in policy.groups)
+        curve = tuple(
+            replace(point, changed=card.changed, columns=shares)
+            if point.budget == budget
+            else point
+            for point in policy.curve
+        )
+        rounded = any(one.grain > 0 for one in policy.columns.coded)
+        return cls(names, curve, budget, card.rows, rounded)
 
     def is_chosen(self, point: RedrawPoint) -> bool:
         """Whether a point has the chosen budget."""
         return point.budget == self.budget
+
+    def measured_on(self, rows: str) -> str:
+        """Which rows the figures of the trade-off are measured on; `rows` is what they are
+        called.
+        """
+        some = self.curve[0].read.n
+        rounding = " Shares at other budgets do not count what is rounded." if self.rounded else ""
+        return (
+            f"Values changed at the chosen budget (*): the rehearsal on {self.rows:,} reference"
+            f" {rows}. At other budgets, and AUC: {some:,} of these, drawn once more by the"
+            " densities of the chosen budget and read by fresh trees, so values changed there are"
+            f" approximate.{rounding}"
+        )
 
 
 def plan_tables(policy: RedrawPolicy, card: ReleaseCard) -> tuple[TextTable, ...]:
@@ -93,7 +119,7 @@ def _curve_tables(view: RedrawView) -> tuple[TextTable, ...]:
         rows.append(
             (_budget(view, point), f"{point.changed:.1%}", divergence_in_words(point), told, *use)
         )
-    note = _NOTE.format(rows=view.curve[0].read.n)
+    note = f"{_NOTE} {view.measured_on('rows')}"
     shares = TextTable(
         "Rows changed at each budget",
         ("column", *(_budget(view, point) for point in view.curve)),
@@ -153,7 +179,7 @@ def _trade_off(found: Findings, view: RedrawView) -> Section:
             for j, name in enumerate(view.names)
         ],
         "useful": any(point.useful is not None for point in curve),
-        "rows": f"{curve[0].read.n:,}",
+        "measured": view.measured_on(nouns.rows),
     }
     body = fill(_TEMPLATE, "budgets", budgets=values, nouns=nouns, secret=plain(found.secret))
     mark = Mark.resting(curve[0].read.n, why, nouns)
