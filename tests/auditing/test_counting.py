@@ -76,8 +76,8 @@ def test_the_bound_lies_between_the_best_attacker_and_certainty(audited):
 def test_the_verdict_states_the_bound_with_its_confidence_and_condition(audited):
     said = audited.verdict.counted
     assert said.startswith(
-        "No attacker, however clever, guesses the vote right more than"
-        f" {percent_up(audited.counted.accuracy)}"
+        "No attacker who has nothing but the release, however clever, guesses the vote right more"
+        f" than {percent_up(audited.counted.accuracy)}"
     )
     assert "95 % confidence" in said
     assert "none of these rows had a part in choosing what is released" in said

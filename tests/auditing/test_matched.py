@@ -114,9 +114,9 @@ class TestKnown:
 
     def test_the_bound_by_counts_is_about_who_has_the_release_alone(self, reference):
         copy = reference[["age"]]
-        alone = "That is about attackers who have nothing but the release."
+        alone = "No attacker who has nothing but the release"
         assert alone in str(audited(copy, reference, known=("noise",)).verdict)
-        assert alone not in str(audited(copy, reference).verdict)
+        assert alone in str(audited(copy, reference).verdict)
 
     def test_what_is_not_added_is_not_printed_below_nothing(self, release, reference):
         found = audited(release, reference, known=("age",)).added

@@ -51,7 +51,7 @@ def test_a_plan_folder_holds_the_network_and_can_release(home, lowtide, tmp_path
         tmp_path / "p.json",
     )
     assert ran.code == 0, ran.err
-    assert "keep it inside" in ran.err
+    assert "do not publish" in ran.err
     assert {path.name for path in folder.iterdir()} == {
         "config.json",
         "model.safetensors",

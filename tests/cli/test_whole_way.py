@@ -73,8 +73,8 @@ def test_plan_hides_the_town_and_nothing_else(home):
     }
 
 
-def test_plan_says_to_keep_itself_inside(home):
-    lines = [line for line in home.planned.err.splitlines() if "keep it inside" in line]
+def test_plan_says_that_it_is_not_for_publication(home):
+    lines = [line for line in home.planned.err.splitlines() if "do not publish" in line]
     assert len(lines) == 1
     assert "it holds ranges and categories of your data" in lines[0]
 

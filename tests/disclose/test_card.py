@@ -461,7 +461,7 @@ def test_a_card_without_digest_loads_with_a_note_and_never_gets_one(tmp_path):
     plain = card().to_json()
     del plain["digest"]
     (tmp_path / "card.json").write_text(json.dumps({**plain, "schema_version": 2}))
-    with pytest.warns(LowtideNote, match="nobody can tell whether it was edited"):
+    with pytest.warns(LowtideNote, match="an edit would go unnoticed"):
         old = ReleaseCard.load(tmp_path / "card.json")
     assert old == replace(card(), sealed=False)
     assert old.to_json() == {**plain, "schema_version": 2}

@@ -388,7 +388,7 @@ def test_batches_are_drawn_anew_as_by_one_process_with_frozen_counts(
     saved = here.save(tmp_path / "counts.lowtide")
     assert here.rows == 2_000
     assert saved.stat().st_mode & 0o077 == 0
-    assert "keep it inside" in (saved / "config.json").read_text()
+    assert "do not publish it" in (saved / "config.json").read_text()
     change = BatchRelease(plans["redraw"], plans["noise"].parent / "noise.key", "id", saved)
     arrived = pickle.loads(pickle.dumps(change))  # noqa: S301 - our own
     assert pa.Table.from_batches(map(arrived, batches)).equals(read(expected.data))

@@ -142,7 +142,8 @@ class TestWhatIsLeft:
 
     def test_the_card_says_what_no_attacker_achieves(self, certified):
         said = re.search(
-            r"No attacker, however clever, .* more than ([\d.]+) % .* with 95 % conf",
+            r"No attacker who has nothing but the release, however clever, .* more than ([\d.]+) %"
+            r" .* with 95 % conf",
             certified.card.text(),
         )
         assert float(said[1]) / 100 >= certified.card.bound.accuracy

@@ -236,8 +236,9 @@ class CountedRelease:
         learns = f", nor learns more than {nats_up(nats)} nat" if nats < self.entropy else ""
         sure = f"{'each ' if learns else ''}with {100 * (1 - self.failure):g} % confidence"
         return (
-            f"No attacker, however clever, guesses the {secret} right more than {percent_up(held)}"
-            f" of the time from one {row} (blind {100 * self.blind:.1f} %){learns}, {sure}, if"
+            "No attacker who has nothing but the release, however clever, guesses the"
+            f" {secret} right more than {percent_up(held)} of the time from one {row} (blind"
+            f" {100 * self.blind:.1f} %){learns}, {sure}, if"
             f" people are drawn like the reference {rows}{self._condition()}."
         )
 

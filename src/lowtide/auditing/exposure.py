@@ -138,7 +138,7 @@ class Exposure:
         if told.subgroups is not None:
             group, member = _worst(told.subgroups[rows], right, own, told.subgroups_of, level)
         private = {
-            "note": "row numbers of the reference, from 0: they stay inside",
+            "note": "row numbers of the reference, from 0: do not publish them",
             "rows": numbers[np.argsort(-own, kind="stable")[:_NAMED]].tolist(),
             "row_of_the_worst_group": None if member is None else int(numbers[member]),
         }

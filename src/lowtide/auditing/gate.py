@@ -166,7 +166,7 @@ def _measured(found: AuditReport, key: str, limit: float, unseen: Unseen) -> Lim
 
 
 def _against_every_attacker(found: AuditReport, gate: Gate) -> LimitOutcome:
-    asked = f"at most {_asked(gate, found)}, by any attacker, however clever"
+    asked = f"at most {_asked(gate, found)}, by any attacker who has nothing but the release"
     standing, _, _ = judge(gate, found.attacks, found.surface, None, Unseen())
     if standing.state == "exceeded":
         return LimitOutcome(asked, "exceeded", _found(standing))

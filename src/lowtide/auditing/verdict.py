@@ -215,25 +215,9 @@ def give_verdict(
         surface=None if surface is None else surface.sentence(secret),
         unjudged=str(unseen) or None,
         training=training_in_words(report, rows),
-        counted=_against_everybody(counted, secret, added),
+        counted=None if counted is None else counted.sentence(secret),
         added=None if added is None else added.sentence(secret),
     )
-
-
-def _against_everybody(
-    counted: CountedRelease | None, secret: str, added: AddedInformation | None
-) -> str | None:
-    """What counts say of every attacker, who has the release alone; where more is known, that is
-    said.
-    """
-    if counted is None:
-        return None
-    alone = (
-        ""
-        if added is None or counted.cannot_tell
-        else " That is about attackers who have nothing but the release."
-    )
-    return f"{counted.sentence(secret)}{alone}"
 
 
 def judge(

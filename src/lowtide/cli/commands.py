@@ -59,7 +59,7 @@ def scan(said: arguments.ScanArguments, given: dict[str, Any]) -> None:
     if said.save is not None:
         found.density.save(said.save)
         say(f"density: {said.save}")
-        note(f"keep {said.save} inside: it holds {found.holds}")
+        note(f"do not publish {said.save}: it holds {found.holds}")
     emit_json(said.json, found.to_json, private=bool(found.private))
     write_report(found, said.report, said.figures)
 
@@ -110,7 +110,7 @@ def plan(said: arguments.PlanArguments, given: dict[str, Any]) -> None:
     print_plan(made)
     made.save(output, sign=said.sign)
     say(f"plan: {output}")
-    note(f"{output} is not for publication; keep it inside: {made.view.private}")
+    note(f"do not publish {output}: {made.view.private}")
     emit_json(said.json, made.to_json)
     write_report(made, said.report, said.figures)
 
@@ -175,13 +175,13 @@ def release(said: arguments.ReleaseArguments, given: dict[str, Any]) -> None:
 
 
 def print_release(done: Release) -> None:
-    """What was written, and what of it stays inside."""
+    """What was written, and what of it must not be published."""
     for name, path in done.written.items():
         if name.startswith("card"):
             say(f"card: {path}")
         elif name != "released":
             say(f"{name}: {path}")
-            note(f"keep {path} inside: it says what was hidden where, or which sample is which")
+            note(f"do not publish {path}: it says what was hidden where, or which sample is which")
     say(f"released: {done.data} ({done})")
 
 

@@ -107,7 +107,7 @@ def demo(said: arguments.DemoArguments, _: dict[str, Any]) -> None:
     for line in made.view.lines:
         say(line)
     made.save(place)
-    note(f"keep {place.name} inside: {made.view.private}")
+    note(f"do not publish {place.name}: {made.view.private}")
     out.rule("release")
     done = verbs.release(data, place, shared, progress=run["progress"], **walk.options("release"))
     say(str(done))

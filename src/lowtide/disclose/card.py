@@ -46,8 +46,8 @@ SCHEMA_VERSION = 3
 OLD_NAME = "paper"  # of the policy 'sequential' with past='raw'
 _WITHOUT_DIGEST = 2  # the version before, whose cards are read but cannot be verified
 _NO_DIGEST = (
-    f"the card is of schema version {_WITHOUT_DIGEST} and has no digest, so that nobody can tell"
-    " whether it was edited; release again"
+    f"the card is of schema version {_WITHOUT_DIGEST} and has no digest, so that an edit would"
+    " go unnoticed; release again"
 )
 _EDITED = (
     "the card does not match its digest: it was edited or damaged after it was written; take the"

@@ -132,8 +132,9 @@ def against_everybody(card: ReleaseCard) -> str | None:
     sure = float(card.parameters.get("certify") or 1 - card.bound.failure)
     right = percent_up(card.bound.accuracy)
     return (
-        f"no attacker, however clever, guesses the {_quoted(card.secret or 'secret')} right more"
-        f" than {right} of the time from one row (blind: {_percent(card.largest_class)}), with"
+        "no attacker who has nothing but the release, however clever, guesses the"
+        f" {_quoted(card.secret or 'secret')} right more than {right} of the time from one"
+        f" row (blind: {_percent(card.largest_class)}), with"
         f" {100 * sure:.3g} % confidence, if people are drawn like the reference rows"
     )
 

@@ -88,7 +88,7 @@ def exposed_rows(found: Findings) -> list[Section]:
     if found.audit is None:
         return []
     body = fill(_TEMPLATE, "named", exposure=found.audit.exposure, nouns=found.nouns)
-    mark = Mark(False, f"Numbers of single {found.nouns.rows}: they stay inside.")
+    mark = Mark(False, f"Numbers of single {found.nouns.rows}: do not publish them.")
     title = f"The {found.nouns.rows} that tell most"
     return [Section("exposed-rows", title, body, mark, single=True)]
 

@@ -65,8 +65,8 @@ def why_refused(
         return "is not the release of the card: it was changed, or the card is of another"
     if not card.sealed:
         return (
-            "cannot be verified: its card has no digest, so that nobody can tell whether it was"
-            " edited; release again"
+            "cannot be verified: its card has no digest, so that an edit would go unnoticed;"
+            " release again"
         )
     if key is not None and not card.is_signed_with(key):
         return (

@@ -186,8 +186,8 @@ def single_precision(values: NDArray[Any], name: str = "X") -> Floats32:
         large = int((np.isinf(rows) & np.isfinite(values)).sum())
     if large:
         raise LowtideError(
-            f"{name} has {large} number{'s' if large > 1 else ''} beyond 3.4e38 or -3.4e38, and"
-            " single precision holds no larger ones; divide by a power of ten, or take logarithms"
+            f"{name} has numbers beyond 3.4e38 or -3.4e38 ({large}), and single precision holds no"
+            " larger ones; divide by a power of ten, or take logarithms"
         )
     return rows
 

@@ -68,7 +68,7 @@ class ValueCounts:
         config = {
             "plan": self._plan.digest,
             "rows": self.rows,
-            "private": "holds values of the data; keep it inside",
+            "private": "holds values of the data; do not publish it",
         }
         write_bundle(Path(path), config, self._counts.arrays(), form=_FORMAT, version=_VERSION)
         return Path(path)

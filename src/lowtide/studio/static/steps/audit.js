@@ -74,7 +74,7 @@ async function result(view, job, state) {
     h("section", {}, h("h2", {}, "Who is exposed"), view.added ? h("p", {}, view.added) : null,
       h("div", { class: others.length > 1 ? "panels" : "" }, others.map((one) => chart(one))),
       table(view.exposed),
-      more("Which rows tell most", h("p", {}, `Numbers of rows of your data, from 0; they stay inside: ${view.exposed_rows.join(", ")}.`))),
+      more("Which rows tell most", h("p", {}, `Numbers of rows of your data, from 0; do not publish them: ${view.exposed_rows.join(", ")}.`))),
     view.change.length ? h("section", {}, h("h2", {}, "What changed, and what it is still good for"), view.change.map((text) => h("p", {}, text))) : null,
     view.tables.length ? more("All attacks and measures", view.tables.map((one) => table(one))) : null,
     report ? h("p", {}, h("a", { href: api.fileAddress(job.id, report.name), download: report.name }, "Download the report")) : null,

@@ -12,12 +12,12 @@ const WHAT = {
   data: ["The data to share", "without the secret"],
   card: ["Its card", "what was done, and what may be promised; it travels with the data"],
   "card to read": ["Its card, to read", "the same in words"],
-  plan: ["The plan", "keep it inside; further files of this layout are released with it"],
+  plan: ["The plan", "do not publish it; further files of this layout are released with it"],
   report: ["The report", "one page; it says which parts may be published"],
-  model: ["The model", "keep it inside"],
+  model: ["The model", "do not publish it"],
   result: ["All figures", "as JSON"],
-  private: ["Which sample is which", "keep it inside: an audit needs it"],
-  changes: ["Where words were changed", "keep it inside: it shows how long they were"],
+  private: ["Which sample is which", "do not publish it; an audit needs it"],
+  changes: ["Where words were changed", "do not publish it: it shows how long they were"],
   other: ["", ""],
 };
 const ORDER = Object.keys(WHAT);
