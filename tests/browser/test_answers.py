@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from lowtide.browser.page import ANSWERING, STATIC, bundle
-from lowtide.browser.payload import generated_texts, make_vectors, pack_model, rounded, utf16_places
+from lowtide.browser.payload import pack_model, rounded
+from lowtide.browser.vectors import generated_texts, make_vectors, utf16_places
 from lowtide.errors import LowtideError
 from lowtide.texts.partial import read_densities
 from lowtide.texts.writing import read_writing

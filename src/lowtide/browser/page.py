@@ -13,7 +13,8 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from lowtide.browser.payload import Bits, make_vectors, pack_model, rounded
+from lowtide.browser.payload import Bits, pack_model, rounded
+from lowtide.browser.vectors import make_vectors
 from lowtide.estimate.density import Density
 from lowtide.files import write_folder, write_whole
 from lowtide.texts.partial import text_vocabulary
