@@ -13,7 +13,7 @@ import json
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -244,6 +244,6 @@ def read_config(path: Path) -> dict[str, Any]:
     return config
 
 
-def _refuse(constant: str) -> Any:
+def _refuse(constant: str) -> NoReturn:
     """NaN and infinities are not JSON; a threshold of NaN would hide nothing."""
     raise ValueError(constant)

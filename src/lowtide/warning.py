@@ -6,13 +6,14 @@ SciPy nor scikit-learn.
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lowtide.disclose.history import History, in_nats, told_before
 from lowtide.estimate.density import Density
 
 if TYPE_CHECKING:
     from lowtide.estimate.tide import TIDE
+    from lowtide.texts.explaining import Explanation
     from lowtide.texts.proposals import Rewriter
 
 _BUDGET = 0.5  # nats about any class, for one text
@@ -26,9 +27,9 @@ def warn(
     history: History | None = None,
     rewriter: "Rewriter | None" = None,
     seed: int = 0,
-) -> Any:
+) -> "Explanation":
     """Which words of one text give its writer away, before it is posted. Nothing leaves the
-    machine.
+    machine, unless `rewriter` sends it.
 
     Args:
         text: any text, however long.

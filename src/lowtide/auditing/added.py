@@ -13,6 +13,7 @@ from lowtide.attack.panel import AttackReport
 from lowtide.estimate.objectives import mean_with_interval, nothing_found
 from lowtide.formatting import in_ascii, interval, listed, nats_up, percentages
 from lowtide.interface import Attack, Estimate, TextTable
+from lowtide.types import Floats
 
 _ROUNDING = 1e-9  # of log(p/p)
 
@@ -102,7 +103,7 @@ class AddedInformation:
         return asdict(self)
 
 
-def _right(report: AttackReport) -> Any:
+def _right(report: AttackReport) -> Floats:
     return (report.probabilities.argmax(axis=1) == report.codes).astype(float)
 
 

@@ -5,7 +5,6 @@ attacker has besides.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -16,7 +15,7 @@ from lowtide.auditing.added import AddedInformation
 from lowtide.auditing.counting import WholeRelease
 from lowtide.auditing.report import AuditReport, audit_samples
 from lowtide.auditing.utility import AttackOptions
-from lowtide.auditing.verdict import Gate, Unseen, give_verdict
+from lowtide.auditing.verdict import Gate, Unseen, Verdict, give_verdict
 from lowtide.checks import within
 from lowtide.disclose.card import ReleaseCard
 from lowtide.protocols import Matched, Modality
@@ -92,7 +91,7 @@ def audit_matched(matched: Matched, task: AuditTask, gate: Gate | None) -> Audit
     return replace(found, verdict=_verdict(found, task, gate))
 
 
-def _verdict(found: AuditReport, task: AuditTask, gate: Gate | None) -> Any:
+def _verdict(found: AuditReport, task: AuditTask, gate: Gate | None) -> Verdict:
     return give_verdict(
         found.attacks,
         found.estimate,

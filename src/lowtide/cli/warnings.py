@@ -15,6 +15,7 @@ from lowtide.errors import LowtideError
 from lowtide.estimate.density import Density
 from lowtide.formatting import printable
 from lowtide.report.console import print_tables
+from lowtide.texts.explaining import Explanation
 from lowtide.texts.proposals import command_rewriter
 from lowtide.warning import warn as warn_of
 
@@ -46,7 +47,7 @@ def open_model(path: Path) -> Density:
     return density
 
 
-def print_warning(found: Any) -> None:
+def print_warning(found: Explanation) -> None:
     """The text with its telling words marked, what they tell, and the remedy."""
     out.print(marked(found), soft_wrap=True)
     out.print()
@@ -54,7 +55,7 @@ def print_warning(found: Any) -> None:
     console.say_page("\n".join(found.sentences()))
 
 
-def marked(found: Any) -> Text:
+def marked(found: Explanation) -> Text:
     """The text for a terminal: words towards the class bold and red, away from it blue, strong ones
     underlined.
     """

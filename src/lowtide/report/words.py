@@ -5,7 +5,7 @@ The release card as facts and lists, for the page.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -517,7 +517,7 @@ def _open(card: ReleaseCard, nouns: Nouns, count: int) -> tuple[str, ...]:
     return tuple(said)
 
 
-def _shown(value: Any, nouns: Nouns) -> str:
+def _shown(value: object, nouns: Nouns) -> str:
     if (
         not nouns.named
         and isinstance(value, tuple)
