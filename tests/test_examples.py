@@ -1,4 +1,4 @@
-"""Every example runs, says something, and is short."""
+"""Every example runs and says something."""
 
 import runpy
 from pathlib import Path
@@ -14,7 +14,6 @@ def test_an_example_runs(path, capsys, monkeypatch):
     monkeypatch.setattr(
         "lowtide.images.attackers._FEWEST_STEPS", 10
     )  # a rehearsal trains networks for minutes
-    assert len(path.read_text().splitlines()) < 40
     runpy.run_path(str(path), run_name="__main__")
     assert capsys.readouterr().out.strip()
 

@@ -112,13 +112,11 @@ def _curve_tables(view: RedrawView) -> tuple[TextTable, ...]:
     )
     rows = []
     for point in view.curve:
-        use = (
-            [] if not with_use else ["" if point.useful is None else number(point.useful.value, 2)]
-        )
         told = f"{point.read.value:.2f} [{point.read.low:.2f}, {point.read.high:.2f}]"
-        rows.append(
-            (_budget(view, point), f"{point.changed:.1%}", divergence_in_words(point), told, *use)
-        )
+        row = [_budget(view, point), f"{point.changed:.1%}", divergence_in_words(point), told]
+        if with_use:
+            row.append("" if point.useful is None else number(point.useful.value, 2))
+        rows.append(tuple(row))
     note = f"{_NOTE} {view.measured_on('rows')}"
     shares = TextTable(
         "Rows changed at each budget",
