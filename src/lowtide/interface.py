@@ -169,7 +169,7 @@ class Circumstances:
         tested: (m,) true for those to test.
         elsewhere: whose samples attackers learn from, where these are not the ones they are tested
             on.
-        groups: (n,) samples of one group are one witness; `None` where each stands for itself.
+        groups: (n,) a group counts as one observation; `None` where each sample does.
         subgroups: (n,) samples of one subgroup have one number, from 0; `None` where nobody asked.
         subgroups_of: what divides them.
         persons: (n,) whose each sample is, a number from 0; `None` where nobody said.

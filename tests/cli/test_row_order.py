@@ -87,7 +87,8 @@ def test_a_release_in_the_old_order_is_warned_of_and_fails_its_audit(folder):
 
 def test_a_shuffled_release_tells_nothing_by_its_order_and_is_audited_with_it(folder):
     output = released(folder, "mixed.csv", "--shuffle")
-    assert "mixed.csv.order.csv inside" in output.replace("\n", " ")
+    assert "do not publish" in output
+    assert "mixed.csv.order.csv: it says" in output.replace("\n", " ")
     assert ReleaseCard.load(folder / "mixed.csv.card.json").order.shuffled is True
     assert (folder / "mixed.csv.order.csv").stat().st_mode & 0o077 == 0
     before, after = (pd.read_csv(folder / name) for name in ("survey.csv", "mixed.csv"))

@@ -256,7 +256,7 @@ def _gains(parts: Ints, codes: Labels, half: Ints, classes: int) -> Floats:
 
 
 def _mean(gains: Floats, groups: Labels | None, level: float) -> Estimate:
-    """The mean of gains (n,) with its interval; samples of one group are one witness."""
+    """The mean of gains (n,) with its interval; a group counts as one observation."""
     if groups is None:
         return mean_with_interval(gains, level)
     totals = np.bincount(groups, gains).astype(np.float64) * ((int(groups.max()) + 1) / len(gains))

@@ -75,7 +75,7 @@ def measure(
 
     Args:
         report: of the attackers.
-        groups: (n,) samples of one group are one witness.
+        groups: (n,) a group counts as one observation.
         level: of the intervals.
         costs: (guesses, |S|) what a guess costs the attacker where the class is s; `None` where
             nobody says.

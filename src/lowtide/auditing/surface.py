@@ -162,7 +162,7 @@ class SurfaceFindings:
     """What stands beside the values of a release, attacked on its own.
 
     Attributes:
-        order: the attacker who sees only where a sample stands; `None` where they are too few to
+        order: the attacker who sees only the order of the samples; `None` where they are too few to
             learn from.
         channels: the channels of the surface that clearly tell something beyond the values behind
             them.
@@ -216,8 +216,8 @@ class SurfaceFindings:
         nouns = self.nouns
         here, blind = percentages(found.accuracy.value, self.order.guess.accuracy.value)
         return (
-            f"The order of the {nouns.rows} tells the {secret}: who sees only where a {nouns.row}"
-            f" stands is right {here} of the time (guessing blindly gives {blind}),"
+            f"The order of the {nouns.rows} tells the {secret}: an attacker who sees only this"
+            f" order is right {here} of the time (guessing blindly gives {blind}),"
             f" {in_ascii(interval(found.information))} nats; {nouns.reorder}."
         )
 

@@ -58,7 +58,7 @@ class Plan(Reported):
 
     Attributes:
         kind: the name of its modality.
-        secret: the name of the secret, which never leaves the house.
+        secret: the name of the secret.
         layout: what the kind needs to open further files of this layout, as plain values.
         hider: the frozen policy and mechanism, with the card of their rehearsal.
         signed: whether it was read from a file that is signed.

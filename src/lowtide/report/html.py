@@ -30,7 +30,7 @@ from lowtide.interface import Attack, Estimate
 from lowtide.protocols import Nouns
 from lowtide.types import Bools, Floats
 
-# Samples that an average must rest on before it leaves the house; statistical offices ask for 10 or
+# Samples that an average must rest on before it is published; statistical offices ask for 10 or
 # so
 FEWEST = 20
 UNSAFE = "NOT SAFE TO PUBLISH"

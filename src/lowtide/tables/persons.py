@@ -19,7 +19,7 @@ _MOST_SUBGROUPS = 100  # as many as a secret may have values
 def with_persons(
     matched: Matched, told: Circumstances, options: TableOptions
 ) -> tuple[Matched, Circumstances]:
-    """Rows of one person are one witness, and may be looked at together."""
+    """The rows of a person count as one observation, and may be looked at together."""
     if options.group is None:
         if options.posts is not None:
             raise LowtideError(
