@@ -403,13 +403,13 @@ def _device(options: dict[str, Any]) -> str:
 
 
 def _refuse_other_claims(card: ReleaseCard | None, plan: Plan | None) -> None:
-    """Refuse a card that names this plan and says other than the plan does."""
+    """Refuse a card that names this plan and differs from its card."""
     if card is None or plan is None or card.plan_sha256 != plan.digest:
         return
     different = card.differences(plan.card)
     if different:
         raise LowtideError(
-            f"the card says other than its plan in: {', '.join(different)}; it was edited after the"
+            f"the card differs from its plan in: {', '.join(different)}; it was edited after the"
             " release: take the card that was written with the release, or release again"
         )
 

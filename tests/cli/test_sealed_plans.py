@@ -91,10 +91,10 @@ def test_a_card_whose_digest_was_computed_anew_is_found_by_plan_or_signature(
         True,
     )
     ran = lowtide("verify", card, home.shared, "--plan", home.plan)
-    assert (ran.code, "it says other than the plan in attacks" in ran.out) == (1, True)
+    assert (ran.code, "it differs from its plan in: attacks" in ran.out) == (1, True)
     assert not verify(card, home.shared, home.plan)
     source = ("--reference", home.survey, "--secret", "beast", "--attacker", "logistic regression")
-    assert "says other than its plan in: attacks" in refused(
+    assert "differs from its plan in: attacks" in refused(
         "audit", home.shared, *source, "--card", card, "--plan", home.plan
     )
     ran = lowtide("verify", home.folder / "shared.csv.card.json", home.shared, "--plan", home.plan)

@@ -401,7 +401,7 @@ class ReleaseCard:
         return digest is not None and is_signature(self.signature, digest, key)
 
     def differences(self, planned: ReleaseCard) -> list[str]:
-        """The entries in which the card of a release says other than the card of its plan, by name.
+        """The entries in which the card of a release differs from the card of its plan, by name.
 
         What a plan cannot know is left out: how many rows were released, their hash, how many
         values were changed, and, where that is decided row by row, the shares in which features are

@@ -91,7 +91,7 @@ def _contradicted(card: ReleaseCard, data: Path, plan: Planned | None) -> str | 
         return "was not made by the plan: the plan was changed, or the release is of another"
     different = [] if plan is None else card.differences(plan.card)
     if different:
-        return f"has a card that was edited: it says other than the plan in {', '.join(different)}"
+        return f"has a card that was edited: it differs from its plan in: {', '.join(different)}"
     broken = broken_claims(card, data)
     return f"is not what the card says: {'; '.join(broken)}" if broken else None
 
