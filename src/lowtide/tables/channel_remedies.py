@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -57,6 +57,7 @@ _AS_WRITTEN = (
     "sign of zero",
     "spelling of missing values",
 )  # gone as soon as all values are written anew
+_ROWS_OF_CATEGORY = 50  # on average, from which a density knows what every category tells
 _ATTACKED_ROWS = 5000
 _LEAST_PER_CLASS = 5
 
@@ -154,7 +155,24 @@ class ReleasedColumns:
 
     def _telling(self, surface: Surface) -> list[ChannelLeak]:
         leaks = telling_channels(surface, self.secret, seed=self.seed, level=_LEVEL)
-        return [leak for leak in leaks if leak.told.low > self.limit]
+        return [
+            leak
+            for leak in leaks
+            if leak.told.low > self.limit and not self._follows_from_values(leak, surface)
+        ]
+
+    def _follows_from_values(self, leak: ChannelLeak, surface: Surface) -> bool:
+        columns = _columns_of(leak, surface)
+        return bool(columns) and self._known_by_value.issuperset(columns)
+
+    @cached_property
+    def _known_by_value(self) -> frozenset[str]:
+        """Columns of few categories: how a value is written, and how often, follows from which it
+        is, and densities have seen each of them often.
+        """
+        categories = (own for own in self.coded if own.is_category)
+        most = len(self.codes) / _ROWS_OF_CATEGORY
+        return frozenset(own.name for own in categories if own.cells <= most)
 
     def _remedy(self, column: str, leak: ChannelLeak) -> Remedy:
         if column in self.kept:
@@ -215,10 +233,15 @@ def _column_of(leak: ChannelLeak, surface: Surface) -> str | None:
     """The column that a channel is read from, of two the second; `None` of one that is read from
     whole rows.
     """
-    if leak.name in surface.spelling:
-        return surface.spelled[leak.name]
-    columns = surface.columns[surface.names.index(leak.name)]
+    columns = _columns_of(leak, surface)
     return columns[-1] if columns else None
+
+
+def _columns_of(leak: ChannelLeak, surface: Surface) -> tuple[str, ...]:
+    """The columns that a channel is read from; none of one that is read from whole rows."""
+    if leak.name in surface.spelling:
+        return (surface.spelled[leak.name],)
+    return surface.columns[surface.names.index(leak.name)]
 
 
 def _without(surface: Surface, name: str) -> Surface:

@@ -195,10 +195,18 @@ def _finish(
     )
     labels = SecretCodes.of(problem.data.classes.labels)
     known = tuple(told.get(read.columns_of(feature), Told(0.0, 0.0)) for feature in range(m))
+    changed = changed_features(draft.found.changed, read.groups, m)
+    # Of the chosen budget the rehearsal tells on all rows, and counts what is rounded.
+    shares = changed.mean(axis=0)[read.groups]
+    curve = tuple(
+        replace(point, changed=float(shares.mean()), columns=tuple(shares.tolist()))
+        if point.budget == budget
+        else point
+        for point in curve
+    )
     policy = RedrawPolicy(
         problem.features, read.groups, draft.columns, labels, curve, known, draft.fill
     )
-    changed = changed_features(draft.found.changed, read.groups, m)
     names = problem.features.names
     hidden = tuple(names[feature] for feature in np.flatnonzero(problem.hide))
     order = tuple(names[feature] for feature in draft.order)

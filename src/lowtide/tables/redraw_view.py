@@ -5,7 +5,6 @@ cost.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
@@ -34,8 +33,7 @@ class RedrawView(NamedTuple):
 
     Attributes:
         names: of the columns.
-        curve: what other budgets would cost. What the chosen one changes is that of the rehearsal,
-            so that a page states one share for it.
+        curve: what other budgets would cost. What the chosen one changes is that of the rehearsal.
         budget: the chosen one, in nats.
         rows: of the rehearsal.
         rounded: whether columns are rounded, at every budget.
@@ -52,15 +50,8 @@ class RedrawView(NamedTuple):
         """That of a policy and its card."""
         names = tuple(one.name for one in policy.columns.coded)
         budget = float(card.parameters.get("row budget, nats") or 0.0)
-        shares = tuple(card.features[group].hidden for group in policy.groups)
-        curve = tuple(
-            replace(point, changed=card.changed, columns=shares)
-            if point.budget == budget
-            else point
-            for point in policy.curve
-        )
         rounded = any(one.grain > 0 for one in policy.columns.coded)
-        return cls(names, curve, budget, card.rows, rounded)
+        return cls(names, policy.curve, budget, card.rows, rounded)
 
     def is_chosen(self, point: RedrawPoint) -> bool:
         """Whether a point has the chosen budget."""

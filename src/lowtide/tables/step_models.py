@@ -1,8 +1,8 @@
 """What answers the questions of redraw: counts of the candidate, alone or together with all that
 was released, sums over coarse cells of all columns, and boosted trees.
 
-Each is learnt for `lowtide.estimate.reader` with one stage. A fitted model asks NumPy alone, and is
-saved as arrays.
+Each is learnt for `lowtide.estimate.reader`; trees are stopped where held-out rows gain no more. A
+fitted model asks NumPy alone, and is saved as arrays.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_softmax
 
-from lowtide.estimate.learners.base import Held, Stage
+from lowtide.estimate.learners.base import Held, Path, Stage
 from lowtide.estimate.learners.classifier import OneStage
-from lowtide.estimate.learners.trees import Forest, Growth, grow
+from lowtide.estimate.learners.trees import Forest, Growth, grow, looks_at
 from lowtide.tables.cell_sums import fit_cell_sums
 from lowtide.tables.codes import CodedColumn, points_of
 from lowtide.tables.counting import count, find
@@ -28,6 +28,7 @@ from lowtide.types import Floats, Ints
 _LEAST = 1e-5  # sums and trees are never surer than that
 _ADDITIVE_ROWS = 20_000  # beyond, trees see all that sums see
 _FEW_ROWS = 5_000
+_PATIENCE = 10  # rounds
 _ROWS_OF_COMBINATION = 8  # on average: with fewer, combinations are not counted
 
 
@@ -88,6 +89,24 @@ class View:
         return points_of((*self.past, *self.own), codes, classes)
 
 
+class Lesson(NamedTuple):
+    """What a model learns from.
+
+    Attributes:
+        asked: n questions.
+        codes: (n,) the classes of their rows, all of which occur.
+        log_prior: (|S|,) of the classes.
+        seed: of what is drawn.
+        held: other questions and classes, by which it is judged.
+    """
+
+    asked: Question
+    codes: Ints
+    log_prior: Floats
+    seed: int
+    held: Held
+
+
 @dataclass(frozen=True, eq=False)
 class StepModel(ABC):
     """A fitted model of a step.
@@ -100,12 +119,8 @@ class StepModel(ABC):
 
     @classmethod
     @abstractmethod
-    def learn(
-        cls, view: View, asked: Question, codes: Ints, log_prior: Floats, seed: int
-    ) -> Self | None:
-        """Learn from n questions and the classes (n,) of their rows, all of which occur; `None`
-        where there is nothing for this model.
-        """
+    def learn(cls, view: View, lesson: Lesson) -> Path | None:
+        """Learn; `None` where there is nothing for this model."""
 
     @abstractmethod
     def scores(self, asked: Question) -> Floats:
@@ -134,11 +149,10 @@ class Counted(StepModel):
     densities: Floats
 
     @classmethod
-    def learn(
-        cls, view: View, asked: Question, codes: Ints, log_prior: Floats, seed: int
-    ) -> Self | None:
+    def learn(cls, view: View, lesson: Lesson) -> Path | None:
         """Count the points of the candidates."""
-        return cls(view, *count(view.points(asked), codes, log_prior))
+        points = view.points(lesson.asked)
+        return OneStage(cls(view, *count(points, lesson.codes, lesson.log_prior)))
 
     def scores(self, asked: Question) -> Floats:
         """(n, |S|)."""
@@ -158,16 +172,15 @@ class CountedTogether(StepModel):
     densities: Floats
 
     @classmethod
-    def learn(
-        cls, view: View, asked: Question, codes: Ints, log_prior: Floats, seed: int
-    ) -> Self | None:
+    def learn(cls, view: View, lesson: Lesson) -> Path | None:
         """Count combinations, unless nothing was released or they seldom recur."""
         if not view.past:
             return None
-        known, densities = count(view.combinations(asked), codes, log_prior)
-        if len(known) * _ROWS_OF_COMBINATION > len(codes):
+        combinations = view.combinations(lesson.asked)
+        known, densities = count(combinations, lesson.codes, lesson.log_prior)
+        if len(known) * _ROWS_OF_COMBINATION > len(lesson.codes):
             return None
-        return cls(view, known, densities)
+        return OneStage(cls(view, known, densities))
 
     def scores(self, asked: Question) -> Floats:
         """(n, |S|)."""
@@ -191,14 +204,13 @@ class Summed(StepModel):
     log_prior: Floats
 
     @classmethod
-    def learn(
-        cls, view: View, asked: Question, codes: Ints, log_prior: Floats, seed: int
-    ) -> Self | None:
+    def learn(cls, view: View, lesson: Lesson) -> Path | None:
         """A logistic regression, unless nothing was released or rows are many."""
-        if not view.past or len(codes) > _ADDITIVE_ROWS:
+        if not view.past or len(lesson.codes) > _ADDITIVE_ROWS:
             return None
-        sums = fit_cell_sums((*view.past, *view.own), view.cells(asked), codes)
-        return cls(view, *sums, log_prior)
+        cells = view.cells(lesson.asked)
+        sums = fit_cell_sums((*view.past, *view.own), cells, lesson.codes)
+        return OneStage(cls(view, *sums, lesson.log_prior))
 
     def scores(self, asked: Question) -> Floats:
         """(n, |S|)."""
@@ -222,14 +234,17 @@ class Grown(StepModel):
     log_prior: Floats
 
     @classmethod
-    def learn(
-        cls, view: View, asked: Question, codes: Ints, log_prior: Floats, seed: int
-    ) -> Self | None:
-        """Grow them, smaller ones on few rows."""
-        growth = Growth(rounds=100, leaves=31, rate=0.1, seed=seed % 2**31)
-        if len(codes) < _FEW_ROWS:
+    def learn(cls, view: View, lesson: Lesson) -> Path | None:
+        """Grow them, smaller ones on few rows, until the rows they are judged by gain no more."""
+        growth = Growth(rounds=100, leaves=31, rate=0.1, seed=lesson.seed, patience=_PATIENCE)
+        if len(lesson.codes) < _FEW_ROWS:
             growth = growth._replace(rounds=60, leaves=8, rate=0.08)
-        return cls(view, grow(view.numbers(asked), codes, growth), log_prior)
+        held = None
+        if lesson.held is not None and len(lesson.held[1]):
+            held = view.numbers(lesson.held[0]), lesson.held[1]
+        forest = grow(view.numbers(lesson.asked), lesson.codes, growth, held)
+        trees = forest.after(looks_at(growth.rounds))
+        return GrownPath(view, forest, trees, lesson.log_prior)
 
     def scores(self, asked: Question) -> Floats:
         """(n, |S|)."""
@@ -243,6 +258,32 @@ class Grown(StepModel):
     def of_arrays(cls, view: View, arrays: Mapping[str, NDArray[Any]]) -> Self:
         """Rebuild what `arrays` gave."""
         return cls(view, Forest.of_arrays(arrays), arrays["log_prior"])
+
+
+@dataclass(frozen=True, eq=False)
+class GrownPath:
+    """Boosted trees after each look; see `Path`.
+
+    Attributes:
+        view: what they see.
+        forest: all trees.
+        trees: (stages,) how many there were at each look.
+        log_prior: (|S|,).
+    """
+
+    view: View
+    forest: Forest
+    trees: Ints
+    log_prior: Floats
+
+    def scores(self, rows: Question) -> Floats:
+        """(stages, n, |S|)."""
+        staged = self.forest.staged(self.view.numbers(rows), self.trees.tolist())
+        return _density(staged, self.log_prior)
+
+    def at(self, stage: int) -> Grown:
+        """The trees as they were at one look."""
+        return Grown(self.view, self.forest.first(int(self.trees[stage])), self.log_prior)
 
 
 MODELS: dict[str, type[StepModel]] = {
@@ -276,13 +317,14 @@ class StepLearner:
         log_prior: Floats,
         held: Held = None,
         until: Stage = None,
-    ) -> OneStage | None:
+    ) -> Path | None:
         """Fit the model with the view of the fold that these rows leave out."""
         left_out = np.setdiff1d(np.arange(len(self.views)), rows.fold)
         view = self.views[int(left_out[0]) if len(left_out) else 0]
-        model = MODELS[self.name].learn(view, rows, codes, log_prior, self.seed)
-        return None if model is None else OneStage(model)
+        lesson = Lesson(rows, codes, log_prior, self.seed % 2**31, held)
+        return MODELS[self.name].learn(view, lesson)
 
 
 def _density(scores: Floats, log_prior: Floats) -> Floats:
-    return np.maximum(log_softmax(scores, axis=1), np.log(_LEAST)) - log_prior
+    """Densities (…, |S|) of scores, none surer than the least."""
+    return np.maximum(log_softmax(scores, axis=-1), np.log(_LEAST)) - log_prior
