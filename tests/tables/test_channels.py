@@ -173,6 +173,20 @@ def test_a_table_without_such_a_channel_is_left_alone():
     assert remedies(frame, secret) == []
 
 
+def test_how_a_category_is_written_follows_from_which_it_is():
+    rng = np.random.default_rng(0)
+    place = rng.integers(0, 60, 4000)
+    secret = (rng.random(4000) < np.where(place < 30, 0.58, 0.42)).astype(np.intp)
+    names = np.array([f"Place {k}" if k < 30 else f"place {k}" for k in range(60)])
+    frame = pd.DataFrame({"place": names[place]})
+    capitals = "the capitals of 'place'"
+    assert capitals in [leak.name for leak in telling_channels(read_columns(frame), secret)]
+    assert not remedies(frame, secret)
+    # Of rare categories a density learns less than their capitals tell.
+    rare = pd.DataFrame({"place": [f"{one} {k % 20}" for k, one in enumerate(names[place])]})
+    assert [one.channel for one in remedies(rare, secret)] == [capitals]
+
+
 def test_where_channels_tell_only_together_one_of_their_columns_is_hidden():
     rng = np.random.default_rng(5)
     left, right = rng.integers(0, 2, (2, 1200))

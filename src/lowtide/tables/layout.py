@@ -162,17 +162,6 @@ def _pair(name: str, pair: Sequence[float]) -> tuple[float, float]:
     return float(ends[0]), float(ends[1])
 
 
-def constants(
-    encoder: TableEncoder, features: Features, rows: Any, bounds: Bounds | None
-) -> list[str]:
-    """The features with a column of numbers that takes a single value: there is no range to scale
-    noise by.
-    """
-    low, high = ranges(encoder, rows, bounds)
-    flat = np.array([values is None for values in encoder.categories]) & ~(low < high)
-    return [features.names[j] for j in np.unique(owners(encoder, features)[flat])]
-
-
 def refuse_constants(encoder: TableEncoder, features: Features, constant: Bools) -> None:
     """Name the first feature with a column, marked in (columns,), that has no range to scale noise
     by.
