@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
@@ -55,13 +56,13 @@ class Member:
 
 
 @dataclass(frozen=True, eq=False)
-class FoldModels:
-    """The models that count, each fitted without every fold in turn.
+class CrossFitted:
+    """Learners as they have become without each fold: they answer about other rows of the folds.
 
     Attributes:
-        weights: (models,).
-        fitted: for each model what it has become without each fold.
-        log_prior: (|S|,) of the classes.
+        weights: (learners,) in the sum of scores.
+        fitted: of each learner, what it has become without each fold.
+        log_prior: (|S|,).
     """
 
     weights: Floats
@@ -69,9 +70,9 @@ class FoldModels:
     log_prior: Floats
 
     def about(self, rows: Any, fold: Ints) -> Floats:
-        """`log p(s|x)/p(s)`, (n, |S|), of rows, by models without the fold (n,) of each."""
+        """`log p(s|x)/p(s)`, (n, |S|), of rows, by learners without the fold (n,) of each."""
         total = np.zeros((len(fold), len(self.log_prior)))
-        if not len(self.fitted):  # 0 to the last bit, which normalised zeros are not
+        if not self.fitted:  # 0 to the last bit, which normalised zeros are not
             return total
         for k in np.unique(fold):
             mine = np.flatnonzero(fold == k)
@@ -90,24 +91,44 @@ class Reading:
         codes: (k,) their classes.
         part: (k,) the part of each: weights and stages of a part are those of the others.
         log_prior: (|S|,).
-        held_out: (k, |S|) `log p(s|x)/p(s)` by learners and weights that have not seen the row.
         tried: the learners that were fitted on every fold, those without weight too.
-        found: whether the gain on held-out rows is evident; where not, the density is 0.
         judged: held-out information of each candidate by itself, by name.
         converged: whether every learner that counts stopped before its last stage.
         groups: (k,) a group counts as one observation; `None` where every row does.
+        share: (k,) how much each counts; `None` where all count alike.
+        shown: (k,) which sample each of them shows, from 0.
     """
 
     rows: Ints
     codes: Ints
     part: Ints
     log_prior: Floats
-    held_out: Floats
     tried: tuple[Member, ...]
-    found: bool
     judged: Mapping[str, float]
     converged: bool
-    groups: Ints | None = None
+    groups: Ints | None
+    share: Floats | None
+    shown: Ints
+
+    @cached_property
+    def held_out(self) -> Floats:
+        """(k, |S|) `log p(s|x)/p(s)` by learners and weights that have not seen the row."""
+        tolls = scaled_tolls([one.learner for one in self.tried], self.shown)
+        answers = held_out_answers(self.tried, len(self.codes), len(self.log_prior))
+        return stack.cross_weighed(
+            answers, self.codes, self.log_prior, self.part, tolls=tolls, share=self.share
+        )
+
+    @cached_property
+    def found(self) -> bool:
+        """Whether the gain on held-out rows is evident; where not, the density is 0."""
+        if not any(one.weight > 0 for one in self.tried):
+            return False
+        gains = self.gains
+        if self.share is not None:  # a sample that is shown more than once is one observation
+            samples = int(self.shown.max()) + 1
+            gains = np.asarray(np.bincount(self.shown, gains * self.share) * samples)
+        return stack.is_evident(gains, self.groups)
 
     @property
     def gains(self) -> Floats:
@@ -124,19 +145,22 @@ class Reading:
         """The learners that have a weight; none where nothing was found."""
         return tuple(one for one in self.tried if one.weight > 0) if self.found else ()
 
-    def about(self, rows: Any, fold: Ints) -> Floats:
-        """`log p(s|x)/p(s)`, (n, |S|), of other rows, by learners without the fold (n,) of each."""
-        models = self.weighted() if self.found else FoldModels(np.zeros(0), (), self.log_prior)
-        return models.about(rows, fold)
+    def cross_fitted(self, *, evident: bool = True) -> CrossFitted:
+        """The learners that count, without the rows that they were fitted to.
 
-    def weighted(self) -> FoldModels:
-        """The learners with a weight, evident or not."""
-        members = [member for member in self.tried if member.weight > 0]
-        return FoldModels(
-            np.array([member.weight for member in members]),
-            tuple(tuple(member.fitted(k) for k in range(len(member.paths))) for member in members),
+        Args:
+            evident: whether none counts unless the gain is evident.
+        """
+        some = self.members if evident else tuple(one for one in self.tried if one.weight > 0)
+        return CrossFitted(
+            np.array([one.weight for one in some]),
+            tuple(tuple(map(one.fitted, range(len(one.paths)))) for one in some),
             self.log_prior,
         )
+
+    def about(self, rows: Any, fold: Ints) -> Floats:
+        """`log p(s|x)/p(s)`, (n, |S|), of other rows, by learners without the fold (n,) of each."""
+        return self.cross_fitted().about(rows, fold)
 
     def described(self) -> str:
         """The learners that count, in words."""
@@ -302,10 +326,6 @@ class Board:
         self.names[learner.name] = float(held_out[every, self.codes][self.main].mean())
         self.stopped[learner.name] = len(scores) == 1 or int(stop) < len(scores) - 1
 
-    def tolls(self, learners: Sequence[Learner]) -> Floats:
-        """What it costs to take each in: nats over all samples, however often one is shown."""
-        return np.array([one.toll for one in learners]) * (len(self.codes) / len(self.main))
-
     def adds_nothing(
         self, learner: Learner, scores: Floats, judged: Bools, *, certain: bool = False
     ) -> bool:
@@ -320,7 +340,7 @@ class Board:
         best = int(self.losses(scores[:, rows], rows).mean(axis=1).argmin())
         new = normalise(scores[best, rows].astype(np.float64), self.log_prior)
         answers = np.stack([*(one.held_out[rows] for one in self.tried), new])
-        tolls = self.tolls([*(one.learner for one in self.tried), learner])
+        tolls = scaled_tolls([*(one.learner for one in self.tried), learner], self.shown)
         tolls *= len(rows) / len(self.codes)
         weights = stack.weigh(answers, self.codes[rows], self.log_prior, tolls=tolls)
         if weights[-1] > 0:
@@ -331,16 +351,10 @@ class Board:
         return certain or len(rows) >= _LEAST_JUDGED or bool(behind.mean() > _BEHIND * error)
 
     def reading(self, rows: Ints) -> Reading:
-        """Weigh the candidates; keep the null model unless their gain is evident."""
-        shape = (len(self.tried), len(self.codes), len(self.log_prior))
-        answers = np.reshape([member.held_out for member in self.tried], shape)
-        tolls = self.tolls([one.learner for one in self.tried])
-        options: dict[str, Any] = {"tolls": tolls, "share": self.share}
-        weights = stack.weigh(answers, self.codes, self.log_prior, **options)
-        honest = stack.cross_weighed(answers, self.codes, self.log_prior, self.part, **options)
-        gains: Floats = honest[np.arange(len(self.codes)), self.codes]
-        if self.share is not None:  # a sample that is shown more than once is one observation
-            gains = np.asarray(np.bincount(self.shown, gains * self.share) * len(self.main))
+        """Weigh the candidates."""
+        answers = held_out_answers(self.tried, len(self.codes), len(self.log_prior))
+        tolls = scaled_tolls([one.learner for one in self.tried], self.shown)
+        weights = stack.weigh(answers, self.codes, self.log_prior, tolls=tolls, share=self.share)
         tried = tuple(
             replace(one, weight=float(weight))
             for one, weight in zip(self.tried, weights, strict=True)
@@ -350,10 +364,23 @@ class Board:
             self.codes,
             self.part,
             self.log_prior,
-            honest,
             tried,
-            bool(weights.any()) and stack.is_evident(gains, self.groups),
             self.names,
             all(self.stopped[one.learner.name] for one in tried if one.weight > 0),
             self.groups,
+            self.share,
+            self.shown,
         )
+
+
+def held_out_answers(members: Sequence[Member], rows: int, classes: int) -> Floats:
+    """(members, rows, classes) what each says of the held-out rows."""
+    return np.reshape([one.held_out for one in members], (len(members), rows, classes))
+
+
+def scaled_tolls(learners: Sequence[Learner], shown: Ints) -> Floats:
+    """What it costs to take each in: nats over all held-out rows, however often a sample (k,) is
+    shown.
+    """
+    samples = int(shown.max()) + 1
+    return np.array([one.toll for one in learners]) * (len(shown) / samples)

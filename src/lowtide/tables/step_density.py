@@ -14,7 +14,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from lowtide.estimate.reader import FoldModels, read
+from lowtide.estimate.reader import CrossFitted, read
 from lowtide.tables.codes import CodedColumn
 from lowtide.tables.questions import Question
 from lowtide.tables.step_models import MODELS, StepLearner, StepModel, View
@@ -32,7 +32,7 @@ class StepDensity:
     """
 
     views: tuple[View, ...]
-    models: FoldModels
+    models: CrossFitted
     names: tuple[str, ...]
 
     @property
@@ -83,7 +83,7 @@ class StepDensity:
             tuple(MODELS[name].of_arrays(views[k], under(arrays, f"{name}.{k}.")) for k in folds)
             for name in names
         )
-        return cls(views, FoldModels(weights, fitted, arrays["log_prior"]), names)
+        return cls(views, CrossFitted(weights, fitted, arrays["log_prior"]), names)
 
 
 def fit_step(
@@ -114,7 +114,7 @@ def fit_step(
     log_prior = np.log(np.bincount(secret) / len(secret))
     reading = read(asked, secret, learners, fold=asked.fold, log_prior=log_prior, drop=False)
     counted = tuple(member.learner.name for member in reading.tried if member.weight > 0)
-    return StepDensity(views, reading.weighted(), counted)
+    return StepDensity(views, reading.cross_fitted(evident=False), counted)
 
 
 def under(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
