@@ -152,7 +152,7 @@ def strongest(attacks: Sequence[Attack]) -> Attack:
 
 
 @dataclass(frozen=True, eq=False)
-class Circumstances:
+class AuditContext:
     """What an audit was told beside a release and its reference, laid out for the attackers of a
     kind of data.
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 
 from numpy.typing import ArrayLike, NDArray
 
-from lowtide.interface import Circumstances, TextTable
+from lowtide.interface import AuditContext, TextTable
 from lowtide.types import Bools, Floats, Labels
 
 
@@ -197,7 +197,7 @@ class Matched:
     unjudged: tuple[str, ...] = ()
     by_surface: tuple[str, ...] = ()
     whole: Any = field(default=None, repr=False)
-    told: Circumstances = field(default_factory=Circumstances)
+    told: AuditContext = field(default_factory=AuditContext)
 
 
 class Modality(Protocol):

@@ -11,7 +11,7 @@ from lowtide.auditing.costs import read_costs
 from lowtide.auditing.exposure import FEWEST, Exposure
 from lowtide.auditing.measures import measure
 from lowtide.errors import LowtideError
-from lowtide.interface import Circumstances
+from lowtide.interface import AuditContext
 from lowtide.theory.measures import Lifts
 from lowtide.worlds.base import EnumerableWorld
 
@@ -151,7 +151,7 @@ def test_the_worst_group_is_the_one_that_is_read_and_small_groups_are_left_out()
     q, s = gaussian_answers(2.5, 1200, 2)
     groups = np.repeat([0, 1, 2], [700, 500 - FEWEST + 1, FEWEST - 1])
     q[groups != 1] = 0.5
-    told = Circumstances(subgroups=groups, subgroups_of="district", numbers=np.arange(1200) + 5000)
+    told = AuditContext(subgroups=groups, subgroups_of="district", numbers=np.arange(1200) + 5000)
     found = Exposure.of(answered(q, s, [0.5, 0.5]), told)
     assert (found.group.groups, found.group.left_out, found.group.rows) == (2, 1, 500 - FEWEST + 1)
     assert found.group.accuracy.low > 0.8

@@ -19,7 +19,7 @@ from lowtide.attack.panel import AttackReport
 from lowtide.attack.scores import gains
 from lowtide.estimate.objectives import mean_with_interval
 from lowtide.formatting import in_ascii, interval, percent, percents, plain
-from lowtide.interface import Circumstances, Estimate, TextTable
+from lowtide.interface import AuditContext, Estimate, TextTable
 from lowtide.theory.shares import lower_limit, upper_limit
 from lowtide.types import Bools, Floats, Labels
 
@@ -119,7 +119,7 @@ class Exposure:
 
     @classmethod
     def of(
-        cls, report: AttackReport, told: Circumstances | None = None, level: float = 0.95
+        cls, report: AttackReport, told: AuditContext | None = None, level: float = 0.95
     ) -> Exposure:
         """Look at the answers of the strongest attacker."""
         place = report.tested(report.strongest)
@@ -127,7 +127,7 @@ class Exposure:
         codes = report.codes[place]
         rows = report.rows[place]
         failure = (1 - level) / 2
-        told = told or Circumstances()
+        told = told or AuditContext()
         numbers = rows if told.numbers is None else np.asarray(told.numbers)[rows]
         leakage = np.log(q / report.prior).max(axis=1)
         own = gains(q, codes, report.prior)

@@ -28,7 +28,7 @@ from lowtide.auditing.utility import AttackOptions, Change, UtilityReport
 from lowtide.auditing.verdict import Gate, Unseen, Verdict, give_verdict
 from lowtide.checks import LowtideError, within
 from lowtide.formatting import html_of, in_ascii, interval, percentages, plain, text_of
-from lowtide.interface import Attack, Circumstances, DivergenceCurve, Estimate, Reported, TextTable
+from lowtide.interface import Attack, AuditContext, DivergenceCurve, Estimate, Reported, TextTable
 from lowtide.protocols import Modality
 
 Row = tuple[str, str, str, str, str, str]
@@ -74,7 +74,7 @@ class AuditReport(Reported):
     secret: str = "secret"
     gate: GateOutcome | None = None
     added: AddedInformation | None = None
-    told: Circumstances | None = None
+    told: AuditContext | None = None
     together: PersonHistories | None = None
     each: tuple[AuditReport, ...] = ()
 
@@ -88,7 +88,7 @@ class AuditReport(Reported):
         """The field's measures, by the strongest attacker's answers; none where it has learnt
         nothing.
         """
-        told = self.told or Circumstances()
+        told = self.told or AuditContext()
         return measure(self.attacks, told.groups, costs=told.costs)
 
     @cached_property

@@ -25,7 +25,7 @@ from lowtide.disclose.standing import SecretStanding, stand
 from lowtide.errors import LowtideError
 from lowtide.estimate.objectives import with_overlooked
 from lowtide.formatting import plain
-from lowtide.interface import Circumstances
+from lowtide.interface import AuditContext
 from lowtide.labels import joint_name, read_classes, secret_names
 from lowtide.protocols import Dataset, Matched
 from lowtide.types import Labels
@@ -155,7 +155,7 @@ def apart(matched: Matched) -> list[Matched]:
     ]
 
 
-def _told(matched: Matched, codes: Labels, part: Dataset) -> Circumstances:
+def _told(matched: Matched, codes: Labels, part: Dataset) -> AuditContext:
     """What the audit was told, with the classes of one secret in place of those of the product."""
     told = matched.told
     if told.learnt_labels is None:

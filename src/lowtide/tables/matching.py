@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from lowtide.checks import LowtideError, one_of
 from lowtide.errors import note
-from lowtide.interface import Circumstances
+from lowtide.interface import AuditContext
 from lowtide.labels import read_classes
 from lowtide.places import is_place
 from lowtide.protocols import Dataset, Matched
@@ -71,7 +71,7 @@ def match(
         numbers = np.arange(len(known))
     if places is not None:
         matched = replace(matched, position=places[known])
-    told = Circumstances(numbers=numbers[known], **subgroups(matched.data, options.groups_of))
+    told = AuditContext(numbers=numbers[known], **subgroups(matched.data, options.groups_of))
     told = _with_known(told, matched, options.known)
     matched, told = with_persons(matched, told, options)
     if options.train is not None:
@@ -269,7 +269,7 @@ def _comparable(mine: pa.Array, theirs: pa.Array) -> tuple[pa.Array, pa.Array]:
 # ── what the attacker has besides ─────────────────────────────────────────────────────────────────
 
 
-def _with_known(told: Circumstances, matched: Matched, given: Sequence[str]) -> Circumstances:
+def _with_known(told: AuditContext, matched: Matched, given: Sequence[str]) -> AuditContext:
     """The columns that the attacker has anyway, alone and beside the release."""
     table = matched.data.source.table
     if not given:
@@ -300,7 +300,7 @@ def _free(name: str, taken: Sequence[str]) -> str:
     return name
 
 
-def _with_train(told: Circumstances, matched: Matched, options: TableOptions) -> Circumstances:
+def _with_train(told: AuditContext, matched: Matched, options: TableOptions) -> AuditContext:
     """The released rows, and after them the rows that the attacker has besides."""
     shown = matched.release
     more = _read_like(options.train, matched.data.source.table, options)
@@ -353,7 +353,7 @@ def _elsewhere(shown: pa.Table, clean: pa.Table, secret: Any, options: TableOpti
         )
     tested = data.samples.select(columns)
     rows, codes, reference = _labelled(shown, data, own, "the release", tested)
-    told = Circumstances(
+    told = AuditContext(
         numbers=np.flatnonzero(data.known),
         learnt=pa.concat_tables([rows, tested]),
         learnt_labels=np.concatenate([codes, reference]),

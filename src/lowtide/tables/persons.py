@@ -7,7 +7,7 @@ import numpy as np
 
 from lowtide.attack.together import read_posts
 from lowtide.checks import LowtideError
-from lowtide.interface import Circumstances
+from lowtide.interface import AuditContext
 from lowtide.protocols import Dataset, Matched
 from lowtide.table_files.formats import find_column
 from lowtide.tables.options import TableOptions
@@ -17,8 +17,8 @@ _MOST_SUBGROUPS = 100  # as many as a secret may have values
 
 
 def with_persons(
-    matched: Matched, told: Circumstances, options: TableOptions
-) -> tuple[Matched, Circumstances]:
+    matched: Matched, told: AuditContext, options: TableOptions
+) -> tuple[Matched, AuditContext]:
     """The rows of a person count as one observation, and may be looked at together."""
     if options.group is None:
         if options.posts is not None:

@@ -15,7 +15,7 @@ from lowtide.checks import LowtideError, check_rows, one_of
 from lowtide.disclose.plan_file import Plan
 from lowtide.errors import note
 from lowtide.files import regular
-from lowtide.interface import Circumstances, TextTable
+from lowtide.interface import AuditContext, TextTable
 from lowtide.labels import check_secret_values, copy_note, near_copies, refuse_copies
 from lowtide.places import Place, as_place, is_place
 from lowtide.protocols import Dataset, Locks, Matched, PlanView
@@ -371,15 +371,15 @@ def match_texts(
     return Matched(data, shown, clean, values, places, told=told)
 
 
-def _told(options: TextOptions, authors: Ints | None) -> Circumstances:
+def _told(options: TextOptions, authors: Ints | None) -> AuditContext:
     """Whose texts are looked at together, where that was asked."""
     if options.posts is None:
-        return Circumstances()
+        return AuditContext()
     if authors is None:
         raise LowtideError(
             "--posts adds up what texts of one author tell; say who wrote each with --group COLUMN"
         )
-    return Circumstances(persons=authors, posts=read_posts(options.posts))
+    return AuditContext(persons=authors, posts=read_posts(options.posts))
 
 
 def _with_columns(found: TextSet, places: Ints, names: Sequence[str]) -> list[str]:
