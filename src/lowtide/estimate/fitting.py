@@ -207,6 +207,7 @@ def fit_critic(
     options: Options,
     *,
     groups: Labels | None = None,
+    spelling: Rows | None = None,
 ) -> tuple[Critic, FitReport]:
     """Choose the fitter by the critic that the options name and the shape of the data.
 
@@ -217,6 +218,7 @@ def fit_critic(
         features: what one feature is.
         options: how to fit.
         groups: (n,) codes; sparse rows of one group are held out together.
+        spelling: (columns, runs) what the terms of sparse rows are made of.
     """
     if options.critic == "null":
         return null_critic(rows.shape[0], classes, features)
@@ -228,7 +230,8 @@ def fit_critic(
             raise LowtideError(
                 "critic='masked' needs dense rows; for sparse ones use 'auto' or 'bag'"
             )
-        return fit_sparse(rows, s, classes, features, options, groups=groups)
+        how: dict[str, Any] = {"groups": groups, "spelling": spelling}
+        return fit_sparse(rows, s, classes, features, options, **how)
     if options.critic == "bag":
         raise LowtideError(
             "critic='bag' needs sparse rows (scipy CSR); for dense ones use 'auto' or 'masked'"
@@ -434,6 +437,7 @@ def fit_sparse(
     options: Options,
     *,
     groups: Ints | None = None,
+    spelling: Rows | None = None,
 ) -> tuple[Critic, FitReport]:
     """Read sparse rows of terms with several learners; fit those that count to all rows.
 
@@ -444,6 +448,7 @@ def fit_sparse(
         features: what one feature is.
         options: how to fit.
         groups: (n,) codes; rows of one group are held out together.
+        spelling: (columns, runs) sparse, what the terms are made of; see `TermRegressionLearner`.
     """
     check_shape("rows", rows.shape, (len(s), len(features.groups)))
     sides = np.arange(len(s)) if groups is None else np.asarray(groups, dtype=np.intp)
@@ -468,7 +473,10 @@ def fit_sparse(
         checkpoint=options.checkpoint,
         progress=options.progress,
     )
-    learners: list[Learner] = [TermLearner(weighting), TermRegressionLearner(weighting), networks]
+    learners: list[Learner] = [TermLearner(weighting), TermRegressionLearner(weighting)]
+    if spelling is not None:
+        learners.append(TermRegressionLearner(weighting, spelling))
+    learners.append(networks)
     reading = read(documents, s, learners, **asked)
     candidates = {**first.judged, **reading.judged}
     if not reading.found:

@@ -25,6 +25,7 @@ from lowtide.extras import load_torch
 from lowtide.splits import read_groups
 from lowtide.texts.cleaning import checked, cleaner, pattern
 from lowtide.texts.encoder import Sparse, TextEncoder, as_texts
+from lowtide.texts.spelling import spelled
 from lowtide.texts.terms import TermOptions, Vocabulary
 from lowtide.training import one_thread
 from lowtide.types import Floats32, Ints
@@ -214,9 +215,10 @@ def fit_texts(
     with one_thread():
         encoder = learn_encoder(texts, options.features)
         features = encoder.features()
-        critic, report = fit_critic(
-            encoder.encode(texts), codes, classes, features, options, groups=sides
-        )
+        spelling = spelled(encoder.vocabulary.terms)
+        how: dict[str, Any] = {"groups": sides, "spelling": spelling}
+        rows = encoder.encode(texts)
+        critic, report = fit_critic(rows, codes, classes, features, options, **how)
     return Density(classes, features, critic, options.trim, encoder, report)
 
 

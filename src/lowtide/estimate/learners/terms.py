@@ -1,4 +1,4 @@
-"""Learners of sparse rows of terms: what terms tell alone, a regression, and small networks.
+"""Learners of sparse rows of terms: what terms tell alone, regressions, and small networks.
 
 The start is what each term tells alone, shrunk by empirical Bayes: the law of the log-odds over the
 vocabulary is itself estimated, so that a vocabulary of mostly neutral terms pulls rare terms to 0
@@ -41,7 +41,9 @@ if TYPE_CHECKING:
 
 Sparse = Any  # scipy.sparse.csr_array, which carries no types
 
-PENALTIES = (0.1, 0.3)  # beyond, a regression learns its writers by heart
+# Beyond, a regression learns its writers by heart; spellings repeat each other, and ask for less.
+PENALTIES = (0.1, 0.3)
+SPELLED_PENALTIES = (0.01, 0.03, 0.1)
 BATCH = 512
 _STEPS = 60  # of L-BFGS
 _EXACT = 1e-5
@@ -125,13 +127,22 @@ class TermRegressionLearner:
     classes are weighted alike and there is no intercept, so that the scores are those of
     likelihoods, and 0 where nothing is seen.
 
+    With a spelling it also reads what terms are made of, such as runs of characters: what a rare
+    term has in common with others. As a sum over them it is a part of the weight of the term.
+
     Attributes:
         weighting: how counts become weights.
+        spelling: (columns, runs) sparse; `None` where terms have no parts.
     """
 
     weighting: Weighting
-    name = "a regression on terms"
+    spelling: Sparse | None = field(default=None, repr=False)
     toll = 2.0
+
+    @property
+    def name(self) -> str:
+        """What it is called in reports."""
+        return "a regression on terms" + ("" if self.spelling is None else " and their spelling")
 
     def fit(
         self,
@@ -142,11 +153,22 @@ class TermRegressionLearner:
         until: Stage = None,
     ) -> BagPath:
         """Fit every penalty."""
-        weights = (
-            regress(rows.rows, codes, len(log_prior), rows.groups, self.weighting, penalty)
-            for penalty in PENALTIES[: None if until is None else until + 1]
+        shares = term_weights(rows.rows.data, self.weighting)
+        counts = sparse.csr_array(
+            (shares, rows.rows.indices, rows.rows.indptr), shape=rows.rows.shape
         )
-        return BagPath(tuple(_alone(slopes, self.weighting) for slopes in weights))
+        terms = counts.shape[1]
+        penalties = PENALTIES
+        if self.spelling is not None:
+            counts = sparse.csr_array(sparse.hstack([counts, counts @ self.spelling], "csr"))
+            penalties = SPELLED_PENALTIES
+        bags = []
+        for penalty in penalties[: None if until is None else until + 1]:
+            slopes = regress(counts, codes, len(log_prior), rows.groups, penalty)
+            if self.spelling is not None:
+                slopes = slopes[:terms] + self.spelling @ slopes[terms:]
+            bags.append(_alone(slopes, self.weighting))
+        return BagPath(tuple(bags))
 
 
 @dataclass(frozen=True)
@@ -315,17 +337,14 @@ def leans(rows: Sparse, s: Ints, classes: int, groups: Ints) -> Floats32:
     return np.asarray(np.abs(shares[0] - shares[1]).max(axis=1), dtype=np.float32)
 
 
-def regress(
-    rows: Sparse, s: Ints, classes: int, groups: Ints, weighting: Weighting, penalty: float
-) -> Floats:
+def regress(rows: Sparse, s: Ints, classes: int, groups: Ints, penalty: float) -> Floats:
     """The weights (columns, |S|) of the terms.
 
     Args:
-        rows: (n, columns) sparse counts.
+        rows: (n, columns) sparse weights of what occurs.
         s: (n,) classes; of one that does not occur the weights are 0.
         classes: |S|.
         groups: (n,) rows of one group count as one observation.
-        weighting: how counts become weights.
         penalty: inverse strength of the penalty.
     """
     weights = np.zeros((rows.shape[1], classes))
@@ -334,8 +353,7 @@ def regress(
         return weights
     scale = leans(rows, s, classes, groups)
     scaled = sparse.csr_array(
-        (term_weights(rows.data, weighting) * scale[rows.indices], rows.indices, rows.indptr),
-        shape=rows.shape,
+        (rows.data * scale[rows.indices], rows.indices, rows.indptr), shape=rows.shape
     )
     model = LogisticRegression(
         C=penalty,
