@@ -201,10 +201,10 @@ def test_rows_without_terms_have_density_zero():
 def test_a_class_that_is_not_trained_on_has_no_weights_in_a_regression():
     x = bags(300, 20)
     s = np.random.default_rng(1).integers(0, 2, 300)
-    found = regress(x, s, 3, np.arange(300), 0.1)
+    (found,) = regress(x, s, 3, np.arange(300), (0.1,))
     assert found[:, :2].any(axis=0).all()
     assert not found[:, 2].any()
-    assert not regress(x, np.ones(300, dtype=int), 2, np.arange(300), 0.1).any()
+    assert not regress(x, np.ones(300, dtype=int), 2, np.arange(300), (0.1,))[0].any()
 
 
 def test_a_fit_accepts_a_class_of_one_writer(world):

@@ -36,9 +36,10 @@ from lowtide.errors import LowtideError
 from lowtide.estimate import stack
 from lowtide.estimate.learners.bag import log_odds
 from lowtide.estimate.objectives import with_overlooked
+from lowtide.estimate.reader import NEVER, read
 from lowtide.labels import Classes
 from lowtide.splits import Split, generator, set_aside, some_rows, stream
-from lowtide.texts.attackers import TermWeights, fit_logistic
+from lowtide.texts.attackers import Words
 from lowtide.texts.contexts import ContextLaw, PlacedWords, WordKinds
 from lowtide.texts.encoder import TextEncoder
 from lowtide.texts.policies import FixedTerms, TermPolicy
@@ -47,7 +48,6 @@ from lowtide.texts.terms import Vocabulary
 from lowtide.types import Bools, Floats, Labels
 
 Sparse: TypeAlias = Any  # scipy.sparse.csr_array, which carries no types
-_PENALTY = 1.0
 # shares of the words hidden between two readings, small at first
 _STEP = 0.01
 _LATER_STEP = 0.025
@@ -225,19 +225,21 @@ class TermPlanner:
         """The density (judged texts, classes) by a regression on the terms `shown`; 0 where none
         can be fitted.
         """
-        fit = turn.fit
-        judge = turn.judge
-        if not len(shown) or len(np.unique(codes[fit])) < len(prior):
-            return np.zeros((len(judge), len(prior)))
-        train = self.counts[fit][:, shown]
-        weights = TermWeights(train)
-        model = fit_logistic(weights(train), codes[fit], _PENALTY)
+        rows = np.concatenate([turn.fit, turn.judge])
+        judged = np.arange(len(rows)) >= len(turn.fit)
+        if not len(shown) or len(np.unique(codes[turn.fit])) < len(prior):
+            return np.zeros((len(turn.judge), len(prior)))
         log_prior = np.log(prior)
-        scores = np.asarray(model.predict_log_proba(weights(self.counts[judge][:, shown])))
-        answers = log_softmax(np.maximum(scores, -30.0), axis=1)[None] - log_prior
-        weight = stack.weigh(answers, codes[judge], log_prior)
-        density = stack.mixed(answers, weight, log_prior)
-        return np.log(stack.never_certain(density, log_prior, len(judge))) - log_prior
+        reading = read(
+            self.counts[rows][:, shown],
+            codes[rows],
+            [Words(0)],
+            fold=np.where(judged, 0, NEVER),
+            log_prior=log_prior,
+            groups=None if self.groups is None else self.groups[rows],
+        )
+        density = reading.held_out
+        return np.log(stack.never_certain(density, log_prior, len(density))) - log_prior
 
 
 def _shares(codes: Labels) -> Floats:

@@ -17,7 +17,7 @@ from lowtide.texts.planning import TextProblem
 from lowtide.texts.redraw_policy import KnownTexts, RedrawWords
 from lowtide.texts.redrawing import OwnedTexts, fit_words
 from lowtide.texts.rewriting import rewritten
-from lowtide.texts.word_scores import spelled
+from lowtide.texts.spelling import spelled
 from lowtide.training import one_thread
 from lowtide.types import Bools, Ints
 

@@ -1,36 +1,26 @@
-"""What words tell in their places: regressions on words, their spelling and pairs of neighbours,
-over writers.
+"""What words tell in their places: regressions on words, their spelling and pairs of neighbours.
 
-The spelling of a word, by the runs of three characters it is made of, tells what a rare word has in
-common with others; as a sum over the runs it is a part of the score of the word.
-
-Each fold of the texts is scored by a regression that did not see its writers. How far the scores
-are believed is found on these held-out answers, and is 0 where they say nothing.
+The reader fits them on all folds of the texts but one, for each, and says on held-out texts how far
+they are believed: nothing is told where that is not evident.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.optimize import minimize_scalar
-from scipy.special import log_softmax
-from sklearn.feature_extraction.text import CountVectorizer
 
-from lowtide.estimate.learners.terms import regress
+from lowtide.estimate.learners.terms import Documents, TermRegressionLearner
+from lowtide.estimate.reader import read
 from lowtide.texts.contexts import PlacedWords
 from lowtide.types import Floats, Floats32, Ints
 
 Sparse = Any  # scipy.sparse.csr_array, which carries no types
-_PENALTY = 0.1
-_RUN = 3  # characters
 _LEAST = 2  # occurrences of a pair that is known
-_UP_TO = 1.5  # times the scores
-_ERRORS = 2.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,29 +63,25 @@ class WordScores:
             fold: (n,) the fold of each.
             groups: (n,) texts of one writer.
             prior: (|S|,) shares of the classes.
-            spelling: (terms, runs) how the terms are written; see `spelled`.
+            spelling: (terms, runs) how the terms are written; see `lowtide.texts.spelling`.
         """
         terms = spelling.shape[0]
         keys, _ = _pairs_of(words, codes, terms)
         pairs, often = np.unique(keys, return_counts=True)
         pairs = pairs[often >= _LEAST]
         often = often[often >= _LEAST]
-        single = _rows_of(words, codes, pairs, terms, len(secret))
-        rows = sparse.csr_array(sparse.hstack([single, single[:, :terms] @ spelling], format="csr"))
+        rows = _rows_of(words, codes, pairs, terms, len(secret))
+        parts = sparse.vstack([spelling, sparse.csr_array((len(pairs), spelling.shape[1]))], "csr")
+        learners = [TermRegressionLearner("binary"), TermRegressionLearner("binary", parts)]
+        asked: dict[str, Any] = {"fold": fold, "log_prior": np.log(prior), "groups": groups}
+        reading = read(Documents(rows, groups), secret, learners, **asked)
         folds = int(fold.max()) + 1
-        classes = len(prior)
-        weights = np.zeros((folds + 1, single.shape[1], classes), dtype=np.float32)
-        scores = np.zeros((len(secret), classes))
-        for k in range(folds):
-            rest = np.flatnonzero(fold != k)
-            held = np.flatnonzero(fold == k)
-            found = regress(rows[rest], secret[rest], classes, groups[rest], "counts", _PENALTY)
-            weights[k] = found[: single.shape[1]]
-            weights[k, :terms] += spelling @ found[single.shape[1] :]
-            scores[held] = rows[held] @ found
-        belief, gain = _belief(scores, secret, groups, prior)
-        weights *= belief
+        weights = np.zeros((folds + 1, rows.shape[1], len(prior)), dtype=np.float32)
+        for member in reading.members:
+            for k in range(folds):
+                weights[k] += member.weight * member.fitted(k).weights["u"]
         weights[folds] = weights[:folds].mean(axis=0)
+        gain = reading.information().value
         return cls(pairs, weights, _means(pairs, often, weights, terms), terms, gain)
 
     def about(self, words: Ints, left: Ints, right: Ints, fold: Ints) -> Floats:
@@ -130,21 +116,6 @@ class WordScores:
         """Rebuild it."""
         numbers = arrays["pairs"].astype(np.int64), arrays["weights"], arrays["means"]
         return cls(*numbers, terms, float(arrays["gain"][0]))
-
-
-def spelled(terms: Sequence[str]) -> Sparse:
-    """How terms are written, (terms, runs): how often each has every run of three characters that
-    several have.
-    """
-    runs = CountVectorizer(
-        analyzer="char", ngram_range=(_RUN, _RUN), min_df=min(2, len(terms)), lowercase=False
-    )
-    try:
-        return sparse.csr_array(
-            runs.fit_transform([f" {term} " for term in terms]), dtype=np.float32
-        )
-    except ValueError:  # no run is in two terms
-        return sparse.csr_array((len(terms), 0), dtype=np.float32)
 
 
 def _means(pairs: Ints, often: Ints, weights: Floats32, terms: int) -> Floats32:
@@ -182,24 +153,3 @@ def _rows_of(words: PlacedWords, codes: Ints, pairs: Ints, terms: int, n: int) -
     rows.sum_duplicates()
     rows.data[:] = 1.0
     return rows
-
-
-def _belief(scores: Floats, secret: Ints, groups: Ints, prior: Floats) -> tuple[float, float]:
-    """The factor that serves held-out scores (n, |S|) best, 0 unless that is clear, and its gain in
-    nats a text.
-    """
-    log_prior = np.log(prior)
-    each = np.arange(len(secret))
-
-    def gains(factor: float) -> Floats:
-        return np.asarray(
-            (log_softmax(factor * scores + log_prior, axis=1) - log_prior)[each, secret]
-        )
-
-    found = minimize_scalar(
-        lambda factor: -gains(factor).mean(), bounds=(0.0, _UP_TO), method="bounded"
-    )
-    own = gains(float(found.x))
-    sums = np.bincount(np.unique(groups, return_inverse=True)[1], own - own.mean())
-    error = float(np.sqrt(np.square(sums).sum())) / len(own)
-    return (float(found.x), float(own.mean())) if own.mean() > _ERRORS * error else (0.0, 0.0)

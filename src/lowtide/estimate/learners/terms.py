@@ -162,13 +162,11 @@ class TermRegressionLearner:
         if self.spelling is not None:
             counts = sparse.csr_array(sparse.hstack([counts, counts @ self.spelling], "csr"))
             penalties = SPELLED_PENALTIES
-        bags = []
-        for penalty in penalties[: None if until is None else until + 1]:
-            slopes = regress(counts, codes, len(log_prior), rows.groups, penalty)
-            if self.spelling is not None:
-                slopes = slopes[:terms] + self.spelling @ slopes[terms:]
-            bags.append(_alone(slopes, self.weighting))
-        return BagPath(tuple(bags))
+        wanted = penalties[: None if until is None else until + 1]
+        weights = regress(counts, codes, len(log_prior), rows.groups, wanted)
+        if self.spelling is not None:
+            weights = [one[:terms] + self.spelling @ one[terms:] for one in weights]
+        return BagPath(tuple(_alone(one, self.weighting) for one in weights))
 
 
 @dataclass(frozen=True)
@@ -337,39 +335,41 @@ def leans(rows: Sparse, s: Ints, classes: int, groups: Ints) -> Floats32:
     return np.asarray(np.abs(shares[0] - shares[1]).max(axis=1), dtype=np.float32)
 
 
-def regress(rows: Sparse, s: Ints, classes: int, groups: Ints, penalty: float) -> Floats:
-    """The weights (columns, |S|) of the terms.
+def regress(
+    rows: Sparse, s: Ints, classes: int, groups: Ints, penalties: Sequence[float]
+) -> list[Floats]:
+    """The weights (columns, |S|) of the terms, for each penalty.
 
     Args:
         rows: (n, columns) sparse weights of what occurs.
         s: (n,) classes; of one that does not occur the weights are 0.
         classes: |S|.
         groups: (n,) rows of one group count as one observation.
-        penalty: inverse strength of the penalty.
+        penalties: inverse strengths of the penalty.
     """
-    weights = np.zeros((rows.shape[1], classes))
     occurring = np.unique(s)
     if len(occurring) < 2:
-        return weights
+        return [np.zeros((rows.shape[1], classes)) for _ in penalties]
     scale = leans(rows, s, classes, groups)
     scaled = sparse.csr_array(
         (rows.data * scale[rows.indices], rows.indices, rows.indptr), shape=rows.shape
     )
     model = LogisticRegression(
-        C=penalty,
         max_iter=_STEPS,
         tol=_EXACT,
         fit_intercept=False,
         class_weight="balanced",
         random_state=0,
     )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # held-out rows say what it is worth
-        model.fit(scaled, s)
-    slopes = (
-        model.coef_
-        if len(model.coef_) > 1
-        else np.concatenate([-0.5 * model.coef_, 0.5 * model.coef_])
-    )
-    weights[:, occurring] = slopes.T * scale[:, None]
-    return weights
+    every = []
+    for penalty in penalties:
+        with warnings.catch_warnings():
+            # Held-out rows say what it is worth.
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            slopes = model.set_params(C=penalty).fit(scaled, s).coef_
+        if len(slopes) == 1:
+            slopes = np.concatenate([-0.5 * slopes, 0.5 * slopes])
+        weights = np.zeros((rows.shape[1], classes))
+        weights[:, occurring] = slopes.T * scale[:, None]
+        every.append(weights)
+    return every
