@@ -26,9 +26,10 @@ from lowtide.attack.panel import attack
 from lowtide.disclose.noise import KEY_BYTES, KeyedNoise
 from lowtide.errors import LowtideError
 from lowtide.estimate.density import Density
+from lowtide.estimate.learners.terms import leans
 from lowtide.interface import NATS_PER_BIT
 from lowtide.report.console import parse_arguments, print_table, write_json
-from lowtide.texts.attackers import fit_logistic, log_odds
+from lowtide.texts.attackers import fit_logistic
 from lowtide.texts.contexts import PlacedWords
 from lowtide.texts.hider import TextHider
 from lowtide.texts.planner import TextSettings
@@ -207,9 +208,7 @@ def weighted_regression(parts: Parts) -> list[Any]:
     party = parts["train"][1]
     for counts in rows.values():
         counts.data[:] = 1.0
-    scale = sparse.diags_array(
-        np.abs(log_odds(rows["train"], party, 2)).max(axis=0).astype(np.float32)
-    )
+    scale = sparse.diags_array(leans(rows["train"], party, 2, np.arange(len(party))))
     inputs = {name: sparse.csr_array(counts @ scale) for name, counts in rows.items()}
     models = [fit_logistic(inputs["train"], party, penalty) for penalty in _PENALTIES]
     prior = np.log(np.bincount(party) / len(party))

@@ -1,7 +1,8 @@
 """Texts as rows, and the attackers on texts.
 
-They read what a reader sees: words in any spelling, signs, marks in place of hidden words, pairs of
-neighbours and the length of a text. The vocabulary is that of the texts under attack.
+They read what a reader sees: words in any spelling and the characters they are made of, signs,
+marks in place of hidden words, pairs of neighbours and the length of a text. The vocabulary is that
+of the texts under attack.
 
 What the attackers on texts learn with, from counts of pieces, pairs and lengths.
 """
@@ -12,6 +13,7 @@ import re
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -27,8 +29,10 @@ from lowtide.attack.snapshots import Snapshots, mean_loss
 from lowtide.attack.surface import SurfaceLearner
 from lowtide.estimate.learners.base import Array, Held, Stage
 from lowtide.estimate.learners.classifier import Models, Staged
+from lowtide.estimate.learners.terms import BagPath, Documents, TermRegressionLearner, leans
 from lowtide.extras import need_torch
 from lowtide.texts.encoder import as_texts
+from lowtide.texts.spelling import spelled
 from lowtide.training import (
     beside,
     seeded,
@@ -57,6 +61,29 @@ _RATE = 3e-3
 _LOOKS = 24
 _LOOK_STEPS = 60
 _PATIENCE = 6
+
+
+@dataclass(frozen=True, eq=False)
+class PieceRows:
+    """What attackers on texts read, picked by row numbers.
+
+    Attributes:
+        counts: (n, columns) sparse; see `PieceReader.read`.
+        spelling: (columns, runs) sparse, the runs of characters that pieces are made of; `None`
+            where nobody asks.
+    """
+
+    counts: Sparse
+    spelling: Sparse | None = None
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n, columns)."""
+        rows, columns = self.counts.shape
+        return int(rows), int(columns)
+
+    def __getitem__(self, index: Any) -> PieceRows:
+        return PieceRows(self.counts[index], self.spelling)
 
 
 class TermWeights:
@@ -106,14 +133,19 @@ class Words(AttackLearner):
         return TermWeights(counts)
 
     def fit(
-        self, rows: Sparse, codes: Ints, log_prior: Floats, held: Held = None, until: Stage = None
+        self,
+        rows: PieceRows,
+        codes: Ints,
+        log_prior: Floats,
+        held: Held = None,
+        until: Stage = None,
     ) -> Models:
         """Fit one model per penalty."""
-        inputs = self.inputs(rows, codes, len(log_prior))
-        weighted = inputs(rows)
+        inputs = self.inputs(rows.counts, codes, len(log_prior))
+        weighted = inputs(rows.counts)
         penalties = self.penalties if until is None else self.penalties[: until + 1]
         models = [fit_logistic(weighted, codes, penalty) for penalty in penalties]
-        return Models(models, inputs, log_prior, len(codes))
+        return Models(models, lambda asked: inputs(asked.counts), log_prior, len(codes))
 
 
 class WeightedWords(Words):
@@ -131,14 +163,50 @@ class WeightedWords(Words):
         texts = np.bincount(counts.indices, minlength=counts.shape[1])
         often = np.flatnonzero(texts >= _LEAST_TEXTS)
         columns = often if len(often) else np.arange(1)
-        lean = np.abs(log_odds(counts, codes, classes)[:, columns]).max(axis=0)
+        lean = leans(counts, codes, classes, np.arange(len(codes)))[columns]
 
         def weighted(asked: Sparse) -> Sparse:
             rows = sparse.csr_array(asked[:, columns], dtype=np.float32, copy=True)
-            rows.data = lean[rows.indices].astype(np.float32)
+            rows.data = lean[rows.indices]
             return rows
 
         return weighted
+
+
+class SpelledWords(AttackLearner):
+    """The regression of densities of texts: on pieces and the characters that they are made of, so
+    that a rare piece is read by what it has in common with others; its stages are penalties.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+
+    def fit(
+        self,
+        rows: PieceRows,
+        codes: Ints,
+        log_prior: Floats,
+        held: Held = None,
+        until: Stage = None,
+    ) -> SpelledPath:
+        """Fit every penalty."""
+        learner = TermRegressionLearner("binary", rows.spelling)
+        return SpelledPath(learner.fit(_documents(rows), codes, log_prior, until=until))
+
+
+@dataclass(frozen=True, eq=False)
+class SpelledPath(Staged):
+    """What regressions say of pieces; see `Path`."""
+
+    path: BagPath
+
+    def scores(self, rows: PieceRows) -> Array:
+        """(stages, n, |S|)."""
+        return self.path.scores(_documents(rows))
+
+
+def _documents(rows: PieceRows) -> Documents:
+    return Documents(rows.counts, np.arange(rows.shape[0]))
 
 
 class Bayes(AttackLearner):
@@ -148,11 +216,16 @@ class Bayes(AttackLearner):
         self._seed = seed
 
     def fit(
-        self, rows: Sparse, codes: Ints, log_prior: Floats, held: Held = None, until: Stage = None
+        self,
+        rows: PieceRows,
+        codes: Ints,
+        log_prior: Floats,
+        held: Held = None,
+        until: Stage = None,
     ) -> BayesPath:
         """Count."""
-        models = [MultinomialNB(alpha=alpha).fit(rows, codes) for alpha in _SMOOTHING]
-        length = max(1.0, float(rows.sum()) / rows.shape[0])
+        models = [MultinomialNB(alpha=alpha).fit(rows.counts, codes) for alpha in _SMOOTHING]
+        length = max(1.0, float(rows.counts.sum()) / rows.shape[0])
         return BayesPath(models, [length**power for power in _TEMPERED], log_prior)
 
 
@@ -173,9 +246,9 @@ class BayesPath(Staged):
     scales: Sequence[float]
     log_prior: Floats
 
-    def scores(self, rows: Sparse) -> Array:
+    def scores(self, rows: PieceRows) -> Array:
         """(stages, n, |S|)."""
-        answers = [model.predict_log_proba(rows) - self.log_prior for model in self.models]
+        answers = [model.predict_log_proba(rows.counts) - self.log_prior for model in self.models]
         return np.stack([answer / scale for answer in answers for scale in self.scales])
 
 
@@ -190,7 +263,12 @@ class EmbeddingNetwork(AttackLearner):
         self._seed = seed
 
     def fit(
-        self, rows: Sparse, codes: Ints, log_prior: Floats, held: Held = None, until: Stage = None
+        self,
+        rows: PieceRows,
+        codes: Ints,
+        log_prior: Floats,
+        held: Held = None,
+        until: Stage = None,
     ) -> Snapshots:
         """Train by AdamW on the cross-entropy, on the commonest terms, until the texts that it is
         judged by gain nothing more.
@@ -201,13 +279,13 @@ class EmbeddingNetwork(AttackLearner):
 
         from lowtide.texts import embedding_network
 
-        weights = TermWeights(rows)
-        weighted = weights(rows)
+        weights = TermWeights(rows.counts)
+        weighted = weights(rows.counts)
         texts = np.bincount(weighted.indices, minlength=weighted.shape[1])
         columns = np.sort(np.argsort(-texts, kind="stable")[:_COLUMNS])
         learnt = weighted[:, columns]
         truth = torch.from_numpy(codes)
-        judged = None if held is None else (weights(held[0])[:, columns], held[1])
+        judged = None if held is None else (weights(held[0].counts)[:, columns], held[1])
         with seeded(self._seed):
             net = embedding_network.EmbeddedTerms(len(columns), np.exp(log_prior))
             net = to_device(net, sparse=True)
@@ -225,7 +303,7 @@ class EmbeddingNetwork(AttackLearner):
                 patience=_PATIENCE,
             )
         return Snapshots(
-            net.cpu(), states, lambda asked: weights(asked)[:, columns], _answer, log_prior
+            net.cpu(), states, lambda asked: weights(asked.counts)[:, columns], _answer, log_prior
         )
 
 
@@ -236,21 +314,6 @@ def _answer(net: nn.Module, rows: Sparse) -> Tensor:
         return torch.cat(
             [net(_bag(rows[at : at + 8192])).cpu() for at in range(0, rows.shape[0], 8192)]
         )
-
-
-def log_odds(counts: Sparse, codes: Ints, classes: int, *, smoothing: float = 1.0) -> Floats:
-    """How much more frequent each column is within a class than within the others, (|S|, columns),
-    in nats.
-    """
-    members = np.eye(classes)[codes]
-    inside = np.asarray((counts.T @ members).T, dtype=np.float64)
-    outside = inside.sum(axis=0) - inside
-    totals = inside.sum(axis=1, keepdims=True), outside.sum(axis=1, keepdims=True)
-    shares = [
-        (part + smoothing) / (all_ + smoothing)
-        for part, all_ in zip((inside, outside), totals, strict=True)
-    ]
-    return np.asarray(np.log(shares[0] / shares[1]))
 
 
 def _bag(rows: Sparse) -> tuple[Tensor, Tensor, Tensor]:
@@ -287,13 +350,9 @@ class PieceReader:
 
     @classmethod
     def learn(cls, found: Sequence[Sequence[str]]) -> PieceReader:
-        """The pieces and pairs that occur in two texts or more, from the pieces of each text."""
-        times: dict[str, int] = {}
-        for text in found:
-            for piece in dict.fromkeys(text):  # unlike a set, in the same order in every process
-                times[piece] = times.get(piece, 0) + 1
-        often = (piece for piece, count in times.items() if count >= _LEAST_TEXTS)
-        pieces = {piece: number for number, piece in enumerate(often)}
+        """The pieces of each text, and the pairs that occur in two texts or more."""
+        # Unlike a set, in the same order in every process.
+        pieces = {piece: k for k, piece in enumerate(dict.fromkeys(chain.from_iterable(found)))}
         numbers, rows = _numbered(found, pieces)
         first = _together(numbers, rows)
         keys = numbers[:-1][first].astype(np.int64) * len(pieces) + numbers[1:][first]
@@ -305,6 +364,13 @@ class PieceReader:
         new[1:] = (keys[1:] != keys[:-1]) | (owners[1:] != owners[:-1])
         pairs, texts_with = np.unique(keys[new], return_counts=True)
         return cls(pieces, pairs[texts_with >= _LEAST_TEXTS])
+
+    @cached_property
+    def spelling(self) -> Sparse:
+        """(columns, runs) the runs of characters of every piece; pairs and lengths have none."""
+        runs = spelled(list(self.pieces))
+        runs.resize((self.columns, runs.shape[1]))
+        return runs
 
     def read(self, found: Sequence[Sequence[str]]) -> Sparse:
         """Counts (n, columns) of pieces, then of pairs, then one column for the length; single
@@ -359,12 +425,13 @@ def read_pieces(texts: Sequence[str], reader: PieceReader | None = None) -> Atta
     """Counts of the pieces of texts, with a vocabulary of their own or that of a `reader`."""
     found = [_PIECES.findall(text.lower()) for text in all_shown(texts)]
     known = PieceReader.learn(found) if reader is None else reader
-    return AttackRows(known.read(found), known)
+    return AttackRows(PieceRows(known.read(found), known.spelling), known)
 
 
 TEXT_ATTACKERS: dict[str, Maker] = {
     "words": Words,
     "weighted words": WeightedWords,
+    "spelled words": SpelledWords,
     "naive bayes": Bayes,
     "network": EmbeddingNetwork,
     "surface": SurfaceLearner,

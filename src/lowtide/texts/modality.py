@@ -144,7 +144,7 @@ class TextModality:
         """Counts are numbers."""
         from lowtide.attack.attackers import held_by
 
-        return held_by(rows)
+        return held_by(rows).counts
 
     # ── disclose ──────────────────────────────────────────────────────────────────────────────────
 

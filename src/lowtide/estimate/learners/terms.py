@@ -158,7 +158,7 @@ class TermRegressionLearner:
             (shares, rows.rows.indices, rows.rows.indptr), shape=rows.rows.shape
         )
         terms = counts.shape[1]
-        penalties = PENALTIES
+        penalties: Sequence[float] = PENALTIES
         if self.spelling is not None:
             counts = sparse.csr_array(sparse.hstack([counts, counts @ self.spelling], "csr"))
             penalties = SPELLED_PENALTIES
