@@ -8,10 +8,11 @@ import torch
 
 from lowtide.estimate.density import Density
 from lowtide.estimate.learners.bag import Bag, average
+from lowtide.estimate.learners.terms import added
 from lowtide.estimate.term_training import initial_networks
-from lowtide.features import one_per_column
 from lowtide.labels import Classes
 from lowtide.texts.encoder import TextEncoder
+from lowtide.texts.spelling import COLUMNS
 from lowtide.texts.terms import TermOptions, Vocabulary
 
 CHROMIUM = next(
@@ -63,8 +64,10 @@ WORDS = (
 )
 
 
-def drawn_density(ngrams=1, classes=2, weighting="log", seed=0, **options):
-    """A density with random weights, whose networks do not know every term."""
+def drawn_density(ngrams=1, classes=2, weighting="log", seed=0, characters=False, **options):
+    """A density with random weights, whose networks do not know every term; with `characters` it
+    reads words that are no terms by theirs.
+    """
     rng = np.random.default_rng([seed, 5])
     words = [*WORDS, *(f"word{i}" for i in range(60))]
     terms = list(
@@ -87,12 +90,18 @@ def drawn_density(ngrams=1, classes=2, weighting="log", seed=0, **options):
     encoder = TextEncoder(
         Vocabulary(tuple(terms), TermOptions(ngrams=ngrams, **options)),
         np.full((len(terms), 2), -1),
+        characters,
     )
     labels = tuple(f"class {k}" for k in range(classes))
+    critic = Bag(np.arange(len(terms)), weighting, average(networks))
+    features = encoder.features()
+    weights = added([critic], [1.0], len(features.groups))
+    if characters:
+        weights["u"][len(terms) :] = rng.normal(0.0, 0.1, (COLUMNS, classes))
     return Density(
         Classes(labels, rng.dirichlet(np.full(classes, 5.0))),
-        one_per_column(len(terms)),
-        Bag(np.arange(len(terms)), weighting, average(networks)),
+        features,
+        Bag(features.groups, weighting, weights, len(terms)),
         6.0,
         encoder,
     )

@@ -16,6 +16,7 @@ from lowtide.texts.writing import read_writing
 
 MODELS = {
     "pairs, three classes": {"ngrams": 2, "classes": 3},
+    "characters": {"ngrams": 2, "classes": 3, "characters": True},
     "every other rule": {
         "weighting": "counts",
         "accents": False,
@@ -86,8 +87,9 @@ def test_vectors_are_answered_alike(name, tab, draw):
     assert found["needed"] > 10
 
 
-def test_generated_texts_are_cut_and_answered_alike(tab, draw):
-    density = draw(**MODELS["pairs, three classes"])
+@pytest.mark.parametrize("name", ["pairs, three classes", "characters"])
+def test_generated_texts_are_cut_and_answered_alike(name, tab, draw):
+    density = draw(**MODELS[name])
     vocabulary = density.encoder.vocabulary
     texts = generated_texts(vocabulary, TEXTS, seed=1)
     told = read_densities(rounded(density), texts)

@@ -1,6 +1,7 @@
 """Texts as rows of counts: what is read, what is refused, and how an encoder is kept."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -12,6 +13,7 @@ from scipy import sparse
 from lowtide.errors import LowtideError
 from lowtide.texts.encoder import TextEncoder, are_texts, as_texts
 from lowtide.texts.learning import learn_encoder
+from lowtide.texts.spelling import spelled
 from lowtide.texts.terms import TermOptions, Vocabulary
 
 TEXTS = ["the boat sails at noon", "the boat rests", "a gull rests at noon", ""]
@@ -19,7 +21,7 @@ TEXTS = ["the boat sails at noon", "the boat rests", "a gull rests at noon", ""]
 
 @pytest.fixture
 def encoder():
-    return learn_encoder(TEXTS, TermOptions())
+    return replace(learn_encoder(TEXTS, TermOptions()), characters=False)
 
 
 def test_texts_become_counts(encoder):
@@ -30,6 +32,23 @@ def test_texts_become_counts(encoder):
     assert encoder.features().names == encoder.vocabulary.terms
     assert encoder.similar.shape == (len(encoder.vocabulary), 16)
     assert encoder.names == ()
+
+
+def test_words_that_are_no_terms_are_read_by_characters_that_stay_within_a_word(encoder):
+    reading = replace(encoder, characters=True)
+    terms = len(encoder.vocabulary)
+    texts = ["the boats", "boats the boats", "gulls boats", "gulls", "the", "stabo eht"]
+    rows = reading.encode(texts)
+    assert reading.features().groups[terms:].tolist() == [terms] * (rows.shape[1] - terms)
+    counts = rows[:, :terms]
+    assert (counts != encoder.encode(texts)).nnz == 0
+    runs = rows[:, terms:].toarray()
+    np.testing.assert_array_equal(runs[1], 2 * runs[0])  # as often as it occurs
+    np.testing.assert_array_equal(runs[2], runs[0] + runs[3])  # and nothing between two words
+    assert runs[0].sum() == 6 + 5 + 4 + 3  # of " boats ", two to five characters at a time
+    assert not runs[4].any()
+    shared = np.minimum(runs[0], spelled(["boat"]).toarray()[0])
+    assert shared.sum() == 5 - 1 + 5 - 2 + 5 - 3 + 5 - 4  # of " boat"
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,7 @@ def test_the_card_names_no_term_and_promises_nothing(fitted):
     assert "inside" not in card.text()
     assert "no worst-case bound" in card.text()
     assert (
-        "Not met: weighted words, network, surface. An audit may run these attackers as well."
+        "Not met: weighted words, spelled words, network, surface. An audit may run these attackers as well."
         in card.text()
     )
 

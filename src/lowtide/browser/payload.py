@@ -1,4 +1,4 @@
-"""What a page needs of a model of texts: vocabulary, rules of its terms, and weights in 4 or 8
+"""What a page needs of a model of texts: vocabulary, rules of its terms, and weights in 4, 8 or 16
 bits.
 
 Among the rules is what Python knows of characters: browsers have another version of Unicode, and
@@ -24,15 +24,17 @@ from lowtide.estimate.learners.bag import Bag
 from lowtide.estimate.learners.base import Null
 from lowtide.texts import cleaning
 from lowtide.texts.partial import text_vocabulary
+from lowtide.texts.spelling import SIZES
 from lowtide.texts.terms import Vocabulary
 from lowtide.texts.writing import NEGATIONS, SMALL_WORDS, vocabulary_language
 from lowtide.types import Floats32
 
 Bits = int  # of a weight: 4 or 8
 FORMAT = "lowtide-page"
-VERSION = 1
+VERSION = 2
 _LARGEST = {4: 7, 8: 127}  # of whole numbers in so many bits, on either side of 0
 _FINE = 32_767  # what a term tells alone, in 16 bits
+_COARSE = 127  # what a run of characters tells, in 8 bits: many of them make a word
 _BOUNDARY = 4  # bytes at which arrays begin
 
 _LAST = 0x10FFFF  # the last character there is
@@ -62,6 +64,7 @@ def pack_model(density: Density, *, bits: Bits = 4, more: dict[str, Any] | None 
         "trim": density.trim,
         "weighting": density.critic.weighting if isinstance(density.critic, Bag) else "counts",
         "networks": networks,
+        "run_sizes": SIZES,
         "negations": sorted(NEGATIONS),
         "language": vocabulary_language(vocabulary),
         "small_words": SMALL_WORDS,
@@ -78,11 +81,14 @@ def rounded(density: Density, bits: Bits = 4) -> Density:
     if not isinstance(critic, Bag):
         return density
     weights = dict(critic.weights)
-    weights["u"] = arrays["u"].astype(np.float32) * arrays["u_scale"]
+    weights["u"] = np.zeros_like(critic.weights["u"])
+    weights["u"][: critic.terms] = arrays["u"].astype(np.float32) * arrays["u_scale"]
+    if "r" in arrays:
+        weights["u"][critic.terms :] = arrays["r"].astype(np.float32) * arrays["r_scale"]
     if networks is not None:
         values = _quantised(weights["E"], bits)
         weights["E"] = values[0].astype(np.float32) * values[1][:, None]
-    return replace(density, critic=Bag(critic.groups, critic.weighting, weights))
+    return replace(density, critic=Bag(critic.groups, critic.weighting, weights, critic.terms))
 
 
 def _arrays(density: Density, bits: Bits) -> tuple[Arrays, dict[str, int] | None]:
@@ -101,10 +107,14 @@ def _arrays(density: Density, bits: Bits) -> tuple[Arrays, dict[str, int] | None
             f"only bag-of-terms critics run in a page, got {critic.kind!r}; fit with critic='bag'"
         )
     weights = critic.weights
-    scale = np.maximum(np.abs(weights["u"]).max(axis=0), 1e-12).astype(np.float32) / np.float32(
-        _FINE
-    )
-    arrays: Arrays = {"u": np.rint(weights["u"] / scale).astype(np.int16), "u_scale": scale}
+    arrays: Arrays = {}
+    alone = weights["u"][:terms]
+    arrays["u_scale"] = _scale(alone, _FINE)
+    arrays["u"] = np.rint(alone / arrays["u_scale"]).astype(np.int16)
+    runs = weights["u"][critic.terms :]
+    if runs.any():
+        arrays["r_scale"] = _scale(runs, _COARSE)
+        arrays["r"] = np.rint(runs / arrays["r_scale"]).astype(np.int8)
     if "E" not in weights:
         return arrays, None
     known = np.flatnonzero(weights["c"] != 0)
@@ -123,6 +133,11 @@ def _arrays(density: Density, bits: Bits) -> tuple[Arrays, dict[str, int] | None
     arrays |= {name: weights[name].astype(np.float32) for name in ("b", "V", "a", "U")}
     nets, width, hidden = weights["V"].shape
     return arrays, {"nets": nets, "width": width, "hidden": hidden, "bits": bits}
+
+
+def _scale(values: Floats32, largest: int) -> Floats32:
+    """(|S|,) the scale of whole numbers up to the largest, for each class."""
+    return np.maximum(np.abs(values).max(axis=0), 1e-12).astype(np.float32) / np.float32(largest)
 
 
 def _quantised(values: Floats32, bits: Bits) -> tuple[NDArray[np.int8], Floats32]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from lowtide.estimate.density import Density
 from lowtide.splits import generator
-from lowtide.texts.partial import PartialText, text_vocabulary
+from lowtide.texts.partial import PartialText, telling, text_vocabulary
 from lowtide.texts.remedies import remedy
 from lowtide.texts.terms import Vocabulary
 from lowtide.texts.writing import read_writing
@@ -96,12 +96,8 @@ def vector_of(density: Density, text: str, budget: float | None) -> list[Any]:
     """What Python answers about one text; see `make_vectors`."""
     vocabulary = text_vocabulary(density)
     reading = read_writing(text, vocabulary, vocabulary.options)
-    counts = Counter(
-        vocabulary.index(term.text) for term in reading.terms if term.text in vocabulary
-    )
-    partial = PartialText(
-        density, np.array(list(counts), dtype=np.intp), np.array(list(counts.values()), np.float32)
-    )
+    counts = Counter(filter(telling(density), (term.text for term in reading.terms)))
+    partial = PartialText(density, list(counts), list(counts.values()))
     along = np.clip(partial.along(np.arange(len(counts))[None]), -density.trim, density.trim)[0]
     told = np.diff(along, axis=0)
     places = utf16_places(text)

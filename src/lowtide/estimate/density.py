@@ -411,7 +411,7 @@ class Density:
         """Conditionals of the present terms of sparse rows, without ever making them dense."""
         from scipy import sparse
 
-        where = rows.indptr.astype(np.intp), rows.indices.astype(np.intp)
+        where = rows.indptr.astype(np.intp), self.features.groups[rows.indices]
         log_prior: Floats32 = np.log(self.classes.prior).astype(np.float32)
         nothing = sparse.csr_array((1, rows.shape[1]), dtype=np.float32)
         present = self.critic.present_scores(rows)

@@ -218,7 +218,7 @@ def fit_critic(
         features: what one feature is.
         options: how to fit.
         groups: (n,) codes; sparse rows of one group are held out together.
-        spelling: (columns, runs) what the terms of sparse rows are made of.
+        spelling: (terms, runs) what the terms of sparse rows are made of; see `fit_sparse`.
     """
     if options.critic == "null":
         return null_critic(rows.shape[0], classes, features)
@@ -442,13 +442,13 @@ def fit_sparse(
     """Read sparse rows of terms with several learners; fit those that count to all rows.
 
     Args:
-        rows: (n, columns) sparse.
+        rows: (n, columns) sparse; with a spelling, terms and then runs, those of other words.
         s: (n,) classes.
         classes: what the classes are.
         features: what one feature is.
         options: how to fit.
         groups: (n,) codes; rows of one group are held out together.
-        spelling: (columns, runs) sparse, what the terms are made of; see `TermRegressionLearner`.
+        spelling: (terms, runs) sparse, what the terms are made of; see `TermRegressionLearner`.
     """
     check_shape("rows", rows.shape, (len(s), len(features.groups)))
     sides = np.arange(len(s)) if groups is None else np.asarray(groups, dtype=np.intp)
@@ -458,7 +458,12 @@ def fit_sparse(
             f"there are {number} groups; a held-out estimate needs at least {_LEAST_GROUPS}: give"
             " finer groups, or none"
         )
-    documents = Documents(rows.tocsr(), sides)
+    rows = rows.tocsr()
+    terms = rows.shape[1]
+    documents = Documents(rows, sides)
+    if spelling is not None:
+        terms = spelling.shape[0]
+        documents = Documents(rows[:, :terms], sides, rows[:, terms:])
     fold = _folds_of_terms(s, sides, number, np.random.default_rng(options.seed))
     asked: dict[str, Any] = {"fold": fold, "log_prior": np.log(classes.prior), "groups": groups}
     starts = {TermLearner(weighting).name: weighting for weighting in WEIGHTINGS}
@@ -492,11 +497,12 @@ def fit_sparse(
             for path, member in zip(parts, reading.members, strict=True)
             if path is not None
         ]
-        bag = added(bags, [member.weight for member in reading.members])
-        critic = Bag(features.groups, weighting, bag.weights)
+        columns = max(len(bag.groups) for bag in bags)  # where no bag reads runs, terms alone
+        weights = added(bags, [member.weight for member in reading.members], columns)
+        critic = Bag(features.groups[:columns], weighting, weights, terms)
         rng = np.random.default_rng(options.seed)
         some = some_rows(len(s), MANY_ROWS, rng)
-        g = normalise(critic.scores(documents.rows[some]), asked["log_prior"])
+        g = normalise(critic.scores(rows[some][:, :columns]), asked["log_prior"])
         report = FitReport(
             f"bag: {reading.described()}",
             reading.converged,

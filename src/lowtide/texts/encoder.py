@@ -1,5 +1,5 @@
-"""Texts as data: how they are read as counts of terms, and texts with some of their words removed
-or replaced.
+"""Texts as data: how they are read as counts of terms and as the characters of other words, and
+texts with some of their words removed or replaced.
 """
 
 from __future__ import annotations
@@ -15,9 +15,11 @@ from numpy.typing import NDArray
 from lowtide.checks import LowtideError
 from lowtide.features import Features
 from lowtide.texts.cleaning import checked
+from lowtide.texts.spelling import COLUMNS, spelled
 from lowtide.texts.terms import Vocabulary
 
 Sparse: TypeAlias = Any  # scipy.sparse.csr_array, which carries no types
+OTHERS = "words that are no terms, by their characters"  # the feature, as people read it
 _GLUE = "&'’＇-‐‑"  # would stick to what is left of "low-income"
 _SIGNS = "#@＃＠"  # make a hashtag or handle of a word, but not after one of ASCII letters
 _OPENING = "([{«“‘\"'¿¡"
@@ -105,17 +107,20 @@ def _removal(text: str, start: int, end: int, floor: int) -> tuple[int, int, str
 
 @dataclass(frozen=True, eq=False)
 class TextEncoder:
-    """How texts are read: as counts of the terms of a vocabulary.
+    """How texts are read: as counts of the terms of a vocabulary, and, where characters are read,
+    of the runs of them in all other words.
 
     Attributes:
         vocabulary: the terms, one column each.
         similar: (terms, k) for each term the columns of those that stand in the same places of
             sentences, most alike first, −1 where there are no more.
+        characters: whether words that are no terms are read by their characters.
     """
 
     kind: ClassVar[str] = "texts"
     vocabulary: Vocabulary
     similar: NDArray[np.int32]
+    characters: bool = False
 
     def __post_init__(self) -> None:
         similar = np.array(self.similar)
@@ -145,16 +150,21 @@ class TextEncoder:
         return len(self.vocabulary)
 
     def features(self) -> Features:
-        """The terms, in the order of the vocabulary."""
+        """The terms, in the order of the vocabulary; other words that are read are one more."""
         return self._features
 
     @cached_property
     def _features(self) -> Features:
-        return Features(np.arange(len(self.vocabulary)), self.vocabulary.terms)
+        terms = len(self.vocabulary)
+        if not self.characters:
+            return Features(np.arange(terms), self.vocabulary.terms)
+        runs = np.full(COLUMNS, terms)
+        names = (*self.vocabulary.terms, OTHERS)
+        return Features(np.concatenate([np.arange(terms), runs]), names)
 
     def encode(self, x: Any) -> Sparse:
-        """Count the known terms of texts, (n, terms) in CSR; rows of counts of these very terms are
-        taken as they are.
+        """Count the known terms of texts, and the runs of characters of other words: (n, columns)
+        in CSR. Rows of counts of these very terms are taken as they are.
 
         Args:
             x: n texts, or sparse counts.
@@ -162,12 +172,18 @@ class TextEncoder:
         from scipy import sparse
 
         if not sparse.issparse(x):
-            return self.vocabulary.counts(as_texts(x))
-        if x.shape[1] != len(self.vocabulary):
+            texts = as_texts(x)
+            if not self.characters:
+                return self.vocabulary.counts(texts)
+            unknown, times = self.vocabulary.others(texts)
+            parts = [self.vocabulary.counts(texts), times @ spelled(unknown)]
+            return sparse.csr_array(sparse.hstack(parts, "csr", dtype=np.float32))
+        if x.shape[1] not in (len(self.vocabulary), len(self.features().groups)):
             raise LowtideError(
                 f"counts must have {len(self.vocabulary)} columns, one per term, got {x.shape[1]}"
             )
         rows = sparse.csr_array(x, dtype=np.float32)
+        rows.resize((rows.shape[0], len(self.features().groups)))
         if rows.nnz and not (np.isfinite(rows.data) & (rows.data >= 0)).all():
             raise LowtideError("counts of terms must be finite and not negative")
         if not rows.has_canonical_format:  # a copy: what was given stays as it is
@@ -177,7 +193,7 @@ class TextEncoder:
 
     def to_config(self) -> dict[str, Any]:
         """The vocabulary as JSON can hold it; `similar` is kept with the tensors."""
-        return {"vocabulary": self.vocabulary.to_config()}
+        return {"vocabulary": self.vocabulary.to_config(), "characters": self.characters}
 
     def tensors(self) -> dict[str, NDArray[Any]]:
         """Which terms are alike."""
@@ -186,7 +202,8 @@ class TextEncoder:
     @classmethod
     def from_config(cls, config: Mapping[str, Any], similar: NDArray[Any]) -> TextEncoder:
         """Rebuild it from what `to_config` gave, and `similar` (terms, k)."""
-        return cls(Vocabulary.from_config(config["vocabulary"]), similar)
+        vocabulary = Vocabulary.from_config(config["vocabulary"])
+        return cls(vocabulary, similar, bool(config["characters"]))
 
 
 def as_texts(texts: Any) -> list[str]:

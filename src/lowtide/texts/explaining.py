@@ -18,9 +18,8 @@ from lowtide.interface import NATS_PER_BIT, TextTable
 from lowtide.labels import Label
 from lowtide.splits import generator
 from lowtide.texts.cleaning import checked
-from lowtide.texts.partial import PartialText, text_vocabulary
+from lowtide.texts.partial import PartialText, telling, text_vocabulary
 from lowtide.texts.remedies import Remedy, remedy
-from lowtide.texts.terms import Term
 from lowtide.texts.writing import SplitTag, other_language, read_writing, vocabulary_language
 from lowtide.types import Floats, Ints
 
@@ -52,11 +51,11 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Word:
-    """A known term of a text.
+    """A known term of a text, or a word that the model reads by its characters alone.
 
     Attributes:
         term: as written in the vocabulary.
-        column: its column.
+        known: whether the vocabulary has it.
         places: where it stands, as (start, end).
         conditional: (|S|,) `i(s; x_j | x_<j)` after the terms that are read before it.
         shapley: (|S|,) its share in `i(s; x)` that does not depend on the order.
@@ -64,7 +63,7 @@ class Word:
     """
 
     term: str = field(repr=False)
-    column: int = field(repr=False)
+    known: bool
     places: tuple[tuple[int, int], ...]
     conditional: Floats
     shapley: Floats
@@ -82,9 +81,10 @@ class Explanation:
         posterior: (|S|,) and after reading the text.
         density: (|S|,) `i(s; text)`, trimmed. Over the words, `conditional` and `shapley` both add
             up to it.
-        words: the known terms, in the order in which they first occur.
-        unknown: where words stand that the model does not know, as (start, end). They count as
-            telling nothing, which says something about the model and nothing about the words.
+        words: the known terms, and words that are read by their characters, in the order in which
+            they first occur.
+        unknown: where words stand that the model does not know, as (start, end). By their
+            characters it knows them poorly, and without these they count as telling nothing.
         about: the position of the class by which `spans` are shaded.
         orders: how many random orders `shapley` averages; 0 when it is exact.
         remedy: how to bring the text under the budget, when one was given.
@@ -211,7 +211,9 @@ class Explanation:
             )
         if self.words and self.unknown:
             some = "1 word is" if len(self.unknown) == 1 else f"{len(self.unknown):,} words are"
-            said.append(f"{some} unknown to the model, counted as telling nothing.")
+            spelled = not all(word.known for word in self.words)
+            judged = "judged by their characters alone" if spelled else "counted as telling nothing"
+            said.append(f"{some} unknown to the model, {judged}.")
         if self.others:
             some = "1 word is" if self.others == 1 else f"{self.others:,} words are"
             said.append(f"{some} in quoted lines or code: not yours, and not read.")
@@ -302,20 +304,19 @@ def explain(
     places: dict[str, list[tuple[int, int]]] = {}
     unknown = []
     writing = read_writing(checked(text), vocabulary, vocabulary.options)
+    tells = telling(density)
     for term in writing.terms:
-        if term.text in vocabulary:
+        if tells(term.text):
             places.setdefault(term.text, []).append((term.start, term.end))
-        elif _is_word(term):
+        if term.text not in vocabulary and " " not in term.text:
             unknown.append((term.start, term.end))
-    columns = np.array([vocabulary.index(term) for term in places], dtype=np.intp)
-    times = np.array([len(one) for one in places.values()], dtype=np.float32)
-    partial = PartialText(density, columns, times)
-    reading = _trimmed(density, partial.along(np.arange(len(columns))[None]))[0]
+    partial = PartialText(density, list(places), list(map(len, places.values())))
+    reading = _trimmed(density, partial.along(np.arange(len(places))[None]))[0]
     shapley, error, orders = _shapley(partial, count("seed", seed, 0))
     words = tuple(
-        Word(term, int(column), tuple(where), *values)
-        for (term, where), column, *values in zip(
-            places.items(), columns, np.diff(reading, axis=0), shapley, error, strict=True
+        Word(term, term in vocabulary, tuple(where), *values)
+        for (term, where), *values in zip(
+            places.items(), np.diff(reading, axis=0), shapley, error, strict=True
         )
     )
     prior = density.classes.prior
@@ -336,10 +337,6 @@ def explain(
             (word.text for word in writing.words), vocabulary_language(vocabulary)
         ),
     )
-
-
-def _is_word(term: Term) -> bool:
-    return " " not in term.text
 
 
 def _trimmed(density: Density, values: Floats) -> Floats:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -20,6 +21,8 @@ from sklearn.utils.extmath import randomized_svd
 from lowtide.checks import LowtideError, count
 from lowtide.estimate.density import Density
 from lowtide.estimate.fitting import fit_critic, read_secret, rows_to_fit
+from lowtide.estimate.learners.bag import Bag
+from lowtide.estimate.learners.base import Null
 from lowtide.estimate.objectives import Options
 from lowtide.extras import load_torch
 from lowtide.splits import read_groups
@@ -56,7 +59,7 @@ def learn_encoder(texts: Iterable[str], options: TermOptions | None = None) -> T
     """
     listed = as_texts(texts)
     vocabulary = Vocabulary.learn(listed, TermOptions() if options is None else options)
-    return TextEncoder(vocabulary, learn_similar(listed, vocabulary))
+    return TextEncoder(vocabulary, learn_similar(listed, vocabulary), characters=True)
 
 
 def learn_similar(texts: Iterable[str], vocabulary: Vocabulary, *, most: int = 16) -> Codes32:
@@ -214,11 +217,15 @@ def fit_texts(
     load_torch()
     with one_thread():
         encoder = learn_encoder(texts, options.features)
-        features = encoder.features()
         spelling = spelled(encoder.vocabulary.terms)
         how: dict[str, Any] = {"groups": sides, "spelling": spelling}
         rows = encoder.encode(texts)
-        critic, report = fit_critic(rows, codes, classes, features, options, **how)
+        critic, report = fit_critic(rows, codes, classes, encoder.features(), options, **how)
+    reads = isinstance(critic, Bag) and len(critic.groups) > critic.terms
+    encoder = replace(encoder, characters=reads)
+    features = encoder.features()
+    if isinstance(critic, Null):
+        critic = Null(critic.classes, len(features))
     return Density(classes, features, critic, options.trim, encoder, report)
 
 

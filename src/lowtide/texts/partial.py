@@ -2,13 +2,12 @@
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
 
 import numpy as np
-from numpy.typing import NDArray
 
 from lowtide.errors import LowtideError
 from lowtide.estimate.density import Density
@@ -16,6 +15,7 @@ from lowtide.estimate.learners.bag import Bag, combine, embedding_rows, term_wei
 from lowtide.estimate.learners.base import Array, Null, normalise
 from lowtide.texts.cleaning import cleaner
 from lowtide.texts.encoder import TextChange, TextEncoder, rewrite
+from lowtide.texts.spelling import runs_of
 from lowtide.texts.terms import Term, Vocabulary
 from lowtide.texts.writing import SplitTag, read_writing
 from lowtide.types import Bools, Floats, Floats32, Ints
@@ -30,17 +30,24 @@ class PartialText:
     """Some terms of one text and their counts; densities of any part of them from sums over a few
     rows of weights.
 
+    A word that the vocabulary lacks is told by its characters.
+
     Args:
         density: fitted on texts.
-        columns: (t,) of the terms.
-        counts: (t,) how often each occurs.
+        terms: t different terms, or words that are none.
+        counts: (t,) how often each occurs; once by default.
     """
 
-    def __init__(self, density: Density, columns: Ints, counts: NDArray[np.floating]) -> None:
+    def __init__(
+        self, density: Density, terms: Sequence[str], counts: Sequence[int] | None = None
+    ) -> None:
         self.density = density
-        self.size = len(columns)
+        self.size = len(terms)
         self._classes = len(density.classes.labels)
-        self._thin, self._wide = self._shares(columns, counts)
+        index = text_vocabulary(density).columns
+        self._columns = np.array([index.get(term, -1) for term in terms], dtype=np.intp)
+        times = np.ones(self.size) if counts is None else np.array(counts)
+        self._thin, self._wide = self._shares(terms, times.astype(np.float32))
 
     def along(self, orders: Ints) -> Floats:
         """Densities (p, t + 1, |S|) after each term along orders (p, t), not trimmed."""
@@ -72,28 +79,41 @@ class PartialText:
         """Densities (n, |S|) with other counts (n, t) of the terms, each of which was given as
         occurring once.
         """
-        critic = self.density.critic
-        weight = term_weights(counts, critic.weighting) if isinstance(critic, Bag) else counts
+        weight = self._weights(counts)
         thin = weight @ self._thin
         thin[:, self._classes :] = weight**2 @ self._thin[:, self._classes :]
         return self._densities(thin, weight @ self._wide)
 
-    def _shares(self, columns: Ints, counts: NDArray[np.floating]) -> tuple[Floats, Array]:
+    def _weights(self, counts: Floats32) -> Floats32:
+        """What counts (…, t) weigh."""
+        critic = self.density.critic
+        if not isinstance(critic, Bag):
+            return counts
+        return np.where(self._columns >= 0, term_weights(counts, critic.weighting), counts)
+
+    def _shares(self, terms: Sequence[str], counts: Floats32) -> tuple[Floats, Array]:
         """What each term adds to the sums of the critic: to `alone` and, as a last column, to `q`;
         and to `h`.
         """
         critic = self.density.critic
         if isinstance(critic, Null):
-            nothing = np.zeros((len(columns), critic.classes))
+            nothing = np.zeros((self.size, critic.classes))
             return nothing, nothing[:, :0]
         if not isinstance(critic, Bag):
             raise LowtideError(f"texts are explained by a bag-of-terms critic, got {critic.kind!r}")
-        weight = term_weights(counts, critic.weighting)[:, None]
-        alone = (critic.weights["u"][columns] * weight).astype(np.float64)
+        known = self._columns >= 0
+        columns = self._columns[known]
+        weight = self._weights(counts)[:, None]
+        told = np.zeros((self.size, self._classes))
+        told[known] = critic.weights["u"][columns]
+        told[~known] = _by_characters(critic, [terms[k] for k in np.flatnonzero(~known)])
+        alone = told * weight
         if "E" not in critic.weights:
             return alone, alone[:, :0]
-        scaled = critic.weights["c"][columns][:, None] * weight
-        wide = critic.weights["E"][embedding_rows(columns, critic.weights)] * scaled
+        scaled = np.zeros((self.size, 1), dtype=np.float32)
+        scaled[known] = critic.weights["c"][columns][:, None] * weight[known]
+        wide = np.zeros((self.size, critic.weights["E"].shape[1]), dtype=np.float32)
+        wide[known] = critic.weights["E"][embedding_rows(columns, critic.weights)] * scaled[known]
         return np.concatenate([alone, scaled * scaled], axis=1), wide
 
     def _densities(self, thin: Floats, wide: Array) -> Floats:
@@ -119,43 +139,55 @@ def text_vocabulary(density: Density) -> Vocabulary:
     return density.encoder.vocabulary
 
 
+def _by_characters(critic: Bag, words: Sequence[str]) -> Floats:
+    """What words that are no terms tell, (words, |S|)."""
+    told = np.zeros((len(words), critic.weights["u"].shape[1]))
+    if critic.terms < len(critic.groups):
+        runs, owner = runs_of(words)
+        np.add.at(told, owner, critic.weights["u"][critic.terms + runs])
+    return told
+
+
+def telling(density: Density) -> Callable[[str], bool]:
+    """Which terms and words a density has something to say about: its terms, and any word where it
+    reads characters.
+    """
+    index = text_vocabulary(density).columns
+    critic = density.critic
+    spells = isinstance(critic, Bag) and bool(critic.weights["u"][critic.terms :].any())
+    return lambda term: term in index or (spells and " " not in term)
+
+
 def read_densities(density: Density, texts: Sequence[str]) -> Floats:
     """`i(s; text)` (n, |S|) of the words of each text that are its writer's, trimmed; see
     `read_writing`.
     """
     vocabulary = text_vocabulary(density)
-    index = vocabulary.columns
+    tells = telling(density)
     counts = [
         Counter(
-            index[term.text]
+            term.text
             for term in read_writing(text, vocabulary, vocabulary.options).terms
-            if term.text in index
+            if tells(term.text)
         )
         for text in texts
     ]
     return np.clip(_densities(density, counts), -density.trim, density.trim)
 
 
-def _densities(density: Density, counts: Sequence[Mapping[int, int]]) -> Floats:
-    """Densities (n, |S|), not trimmed, of counts by column."""
-    rows = np.repeat(np.arange(len(counts)), [len(one) for one in counts])
-    columns = np.fromiter(chain.from_iterable(counts), np.intp, len(rows))
-    times = np.fromiter(chain.from_iterable(one.values() for one in counts), np.float32, len(rows))
-    return _summed(density, len(counts), rows, columns, times)
-
-
-def _summed(density: Density, n: int, rows: Ints, columns: Ints, times: Floats32) -> Floats:
-    """The same from entries: the row, the column and the count of each, those of one cell to be
-    added up.
+def _densities(density: Density, counts: Sequence[Mapping[str, int]]) -> Floats:
+    """Densities (n, |S|), not trimmed, of counts by term.
 
     By NumPy alone, a column for each term that occurs: a text has few, and to import SciPy takes
     longer than to answer.
     """
-    known = np.array(sorted(set(columns.tolist())), dtype=np.intp)
-    place = np.searchsorted(known, columns)
-    counts = np.zeros((n, len(known)), dtype=np.float32)
-    np.add.at(counts, (rows, place), times)
-    return PartialText(density, known, np.ones(len(known), dtype=np.float32)).counted(counts)
+    names = list(dict.fromkeys(chain.from_iterable(counts)))
+    place = {name: k for k, name in enumerate(names)}
+    table = np.zeros((len(counts), len(names)), dtype=np.float32)
+    for row, some in enumerate(counts):
+        for name, times in some.items():
+            table[row, place[name]] = times
+    return PartialText(density, names).counted(table)
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,14 +219,13 @@ class TextWords:
         self.text = text
         self.vocabulary = vocabulary
         reading = read_writing(text, vocabulary, vocabulary.options)
-        found = reading.terms
+        self._tells = telling(density)
+        found = [term for term in reading.terms if self._tells(term.text)]
         self.sequence = reading.words
         # Terms are counted anew where a removal makes or takes several: pairs of words, hashtags
         # read in parts.
         self.runs = vocabulary.options.ngrams > 1 or bool(reading.tags)
-        matter = {
-            word for term in found if term.text in vocabulary for word in term.text.split(" ")
-        }
+        matter = {word for term in found for word in term.text.split(" ")}
         starts = [tag.start for tag in reading.tags]
         self._units = [self._unit(term, reading.tags, starts) for term in self.sequence]
         places: dict[str, list[Term]] = {}
@@ -212,12 +243,9 @@ class TextWords:
                 f" different words, got {len(self.names)}; give it in parts"
             )
         if not self.runs or self.long:
-            times = Counter(term.text for term in found if term.text in vocabulary)
+            times = Counter(term.text for term in found)
             names = list(times) if self.long else self.names
-            columns = np.array([vocabulary.index(name) for name in names], dtype=np.intp)
-            self._partial = PartialText(
-                density, columns, np.array([times[name] for name in names], dtype=np.float32)
-            )
+            self._partial = PartialText(density, names, [times[name] for name in names])
             number = {name: place for place, name in enumerate(self.names)}
             first = {
                 term.text: number.get(unit.text, 0)
@@ -255,7 +283,7 @@ class TextWords:
         """Densities (n, |S|) with the words where `kept`, (n, words), of terms of one or two
         words.
         """
-        words, pairs = self._columns
+        partial, words, pairs = self._columns
         n = len(kept)
         places = len(words)
         # Words that matter to no term part their neighbours, and are always there.
@@ -267,8 +295,9 @@ class TextWords:
             [np.broadcast_to(words, (n, places)), pairs[np.arange(places), following]], axis=2
         )
         rows, place, side = np.nonzero(there[:, :, None] & (columns >= 0))
-        found = columns[rows, place, side]
-        return _summed(self.density, n, rows, found, np.ones(len(found), dtype=np.float32))
+        counts = np.zeros((n, partial.size), dtype=np.float32)
+        np.add.at(counts, (rows, columns[rows, place, side]), 1.0)
+        return partial.counted(counts)
 
     @cached_property
     def _owners(self) -> Ints:
@@ -279,18 +308,20 @@ class TextWords:
         return np.array([place.get(unit.text, len(place)) for unit in self._units], dtype=np.intp)
 
     @cached_property
-    def _columns(self) -> tuple[Ints, Ints]:
-        """The column of each word of the text, (t,), and of each pair that may come about, (t, t +
-        1); −1 for none.
+    def _columns(self) -> tuple[PartialText, Ints, Ints]:
+        """All terms that may come about; which of them is each word of the text, (t,), and each
+        pair, (t, t + 1); −1 for none.
         """
-        index = self.vocabulary.columns
         names = [term.text for term in self.sequence]
-        words = np.array([index.get(name, -1) for name in names], dtype=np.intp)
+        place: dict[str, int] = {}
+
+        def number(term: str) -> int:
+            return place.setdefault(term, len(place)) if self._tells(term) else -1
+
+        words = np.array([number(name) for name in names], dtype=np.intp)
         pairs = np.full((len(names), len(names) + 1), -1, dtype=np.intp)
-        pairs[:, :-1] = [
-            [index.get(f"{first} {second}", -1) for second in names] for first in names
-        ]
-        return words, pairs
+        pairs[:, :-1] = [[number(f"{first} {second}") for second in names] for first in names]
+        return PartialText(self.density, list(place)), words, pairs
 
     def flipped(self, kept: Bools) -> Floats:
         """The same (words,) with one word at a time taken out of, or put back into, those where
@@ -319,8 +350,7 @@ class TextWords:
         two words.
         """
         size = self.vocabulary.options.ngrams
-        index = self.vocabulary
-        counts: list[Counter[int]] = []
+        counts: list[Counter[str]] = []
         for some in gone:
             names = {self.names[word] for word in some}
             words = [
@@ -333,7 +363,7 @@ class TextWords:
                 for n in range(1, size + 1)
                 for at in range(len(words) - n + 1)
             )
-            counts.append(Counter(index.index(run) for run in runs if run in index))
+            counts.append(Counter(filter(self._tells, runs)))
         return _densities(self.density, counts)
 
     def without(self, gone: Bools) -> Rewritten:

@@ -229,7 +229,9 @@ def scan_terms(
     """
     level = float(within("level", level, 0.0, 1.0, low_open=True, high_open=True))
     rows = density.encoder.encode(x)
-    if not sparse.issparse(rows) or rows.shape[1] != len(density.features):
+    terms = density.encoder.inputs
+    plain = np.array_equal(density.features.groups[:terms], np.arange(terms))
+    if not sparse.issparse(rows) or not plain:
         raise LowtideError(
             "a scan of terms needs a density of texts, or of sparse rows with one column per"
             " feature"
@@ -242,12 +244,13 @@ def scan_terms(
         raise LowtideError(
             "a scan of terms needs conditionals of present terms; fit the density on texts"
         )
-    conditional, variance = _means(answer, rows.shape[1])
+    conditional, variance = _means(answer, terms)
+    rows = rows[:, :terms]
     inside = _by_class(rows, codes, len(density.classes.labels))
     texts = inside.sum(axis=1)
     worth = texts if sides is None else witnesses(rows, sides)
     below, above, pmi = _known(inside, worth, density.classes.prior, level)
-    alone = density.density(sparse.eye_array(rows.shape[1], dtype=np.float32, format="csr"))
+    alone = density.density(sparse.eye_array(terms, dtype=np.float32, format="csr"))
     slope = np.clip(1.0 - density.classes.prior * np.exp(alone), 0.0, 1.0)
     # A critic may believe a term more than its witnesses bear out: then the interval reaches to
     # what they do.
@@ -267,7 +270,7 @@ def scan_terms(
         )
 
     return TermTable(
-        density.features.names,
+        density.features.names[:terms],
         density.classes.labels,
         texts.astype(np.intp),
         worth,
@@ -298,16 +301,16 @@ def top_terms(table: TermTable, class_index: int, k: int = 20, *, least_count: i
 
 def _means(answer: TermConditionals, terms: int) -> tuple[Floats, Floats]:
     """Mean and variance (m, |S|) of the conditionals over the texts of each term."""
-    times = np.maximum(np.bincount(answer.terms, minlength=terms), 1)[:, None]
+    known = answer.terms < terms
+    owner = answer.terms[known]
+    told = answer.values[known]
+    times = np.maximum(np.bincount(owner, minlength=terms), 1)[:, None]
 
     def mean(values: Floats) -> Floats:
-        return (
-            np.stack([np.bincount(answer.terms, column, terms) for column in values.T], axis=1)
-            / times
-        )
+        return np.stack([np.bincount(owner, column, terms) for column in values.T], axis=1) / times
 
-    value = mean(answer.values)
-    spread = np.maximum(mean(np.square(answer.values)) - np.square(value), 0.0)
+    value = mean(told)
+    spread = np.maximum(mean(np.square(told)) - np.square(value), 0.0)
     return value, spread * times / np.maximum(times - 1, 1)
 
 

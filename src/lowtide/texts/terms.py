@@ -184,6 +184,25 @@ class Vocabulary:
         rows.sort_indices()
         return rows
 
+    def others(self, texts: Sequence[str]) -> tuple[list[str], Sparse]:
+        """The words of n texts that are no terms, and how often each text has each, (n, words)."""
+        from scipy import sparse
+
+        index = self._index
+        words = cleaner(self.options).words
+        numbers: dict[str, int] = {}
+        found = [
+            [numbers.setdefault(word, len(numbers)) for word in words(text) if word not in index]
+            for text in texts
+        ]
+        lengths = list(map(len, found))
+        columns = np.fromiter(chain.from_iterable(found), np.int32, sum(lengths))
+        starts = np.concatenate([[0], np.cumsum(lengths, dtype=np.int32)])
+        times = sparse.csr_array(
+            (np.ones(len(columns), np.float32), columns, starts), shape=(len(found), len(numbers))
+        )
+        return list(numbers), times
+
     def to_config(self) -> dict[str, Any]:
         """The vocabulary as JSON can hold it."""
         return {"terms": list(self.terms), "options": self.options.to_config()}

@@ -9,8 +9,9 @@ import { remedyOf } from "./remedy.js";
  * @param model from `openModel`.
  * @param text any text.
  * @param budget nats that the text may tell about any class; null looks for no remedy.
- * @returns density and belief for every class; `about`, the class that gains most belief; `words`, the known terms with
- *   their places and what each tells after those before it, for every class; `unknown` places; `others`, how many
+ * @returns density and belief for every class; `about`, the class that gains most belief; `words`, the known terms and
+ *   those read by their characters, with their places and what each tells after those before it, for every class;
+ *   `unknown` places of words that are no terms, and whether they are `spelled`, read by their characters; `others`, how many
  *   words are quoted or code; `tags` that were read in parts; `language`, where it is not the model's; `remedy`.
  */
 export function answer(model, text, budget = null) {
@@ -18,10 +19,9 @@ export function answer(model, text, budget = null) {
   const places = new Map();
   const unknown = [];
   for (const term of reading.terms) {
-    const column = model.columns.get(term.text);
-    if (column === undefined) {
-      if (!term.text.includes(" ")) unknown.push([term.start, term.end]);
-    } else {
+    const column = model.column(term.text);
+    if (!model.isKnown(term.text) && !term.text.includes(" ")) unknown.push([term.start, term.end]);
+    if (column !== undefined) {
       if (!places.has(column)) places.set(column, []);
       places.get(column).push([term.start, term.end]);
     }
@@ -32,7 +32,7 @@ export function answer(model, text, budget = null) {
   for (const [column, where] of places) {
     model.change(sums, column, 0, where.length);
     const after = model.trimmed(model.density(sums));
-    words.push({ term: model.terms[column], places: where, tells: after.map((value, s) => value - before[s]) });
+    words.push({ term: model.name(column), places: where, tells: after.map((value, s) => value - before[s]) });
     before = after;
   }
   const about = before.indexOf(Math.max(...before));
@@ -45,6 +45,7 @@ export function answer(model, text, budget = null) {
     leak,
     words,
     unknown,
+    spelled: model.arrays.r !== undefined,
     others: reading.others,
     tags: reading.tags,
     language: otherLanguage(model.about, reading.words),

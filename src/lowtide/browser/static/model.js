@@ -1,5 +1,6 @@
 // A model of texts in a page: its weights, and what any counts of terms tell. As in estimate/learners/bag.py:
 // score = sum of w*u + trunk(h / (3 sqrt(1 + q))) - trunk(0), with h the sum of w*c*E and q that of (w*c)^2.
+// A word that is no term counts as often as it occurs, by its runs of characters: texts/spelling.py.
 
 import { Tokeniser } from "./terms.js";
 import { readWriting } from "./reading.js";
@@ -21,7 +22,7 @@ export async function openModel(bytes) {
   const buffer = await new Response(stream).arrayBuffer();
   const length = new DataView(buffer).getUint32(0, true);
   const about = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 4, length)));
-  if (about.format !== "lowtide-page" || about.version > 1) throw new Error("this is not a model that this page reads");
+  if (about.format !== "lowtide-page" || about.version !== 2) throw new Error("this is not a model that this page reads");
   const kinds = { f4: Float32Array, i2: Int16Array, i4: Int32Array, u1: Uint8Array, i1: Int8Array };
   const arrays = {};
   for (const [name, { kind, shape, start }] of Object.entries(about.arrays)) {
@@ -42,6 +43,9 @@ export class Model {
     this.columns = new Map(this.terms.map((term, column) => [term, column]));
     this.tokeniser = new Tokeniser(about.rules);
     this.isKnown = (term) => this.columns.has(term);
+    this.others = new Map(); // words that are no terms: their columns, behind those of the terms
+    this.names = []; // of these
+    this.spelled = []; // and what each tells
     this.networks = about.networks; // {nets, width, hidden, bits}, or null
     this.width = this.networks ? this.networks.nets * this.networks.width : 0;
     this.rows = new Map();
@@ -50,7 +54,46 @@ export class Model {
 
   /** The writer's own words of a text; see reading.js. */
   read(text) {
+    if (this.names.length > 8192) {
+      this.names = [];
+      this.spelled = [];
+      this.others.clear();
+    }
     return readWriting(text, this.tokeniser, this.isKnown);
+  }
+
+  /** The column of a term, or of a word that is read by its characters; undefined where nothing is known of it. */
+  column(term) {
+    const known = this.columns.get(term) ?? this.others.get(term);
+    if (known !== undefined || !this.arrays.r || term.includes(" ")) return known;
+    const column = this.terms.length + this.names.length;
+    this.others.set(term, column);
+    this.names.push(term);
+    this.spelled.push(this._spell(term));
+    return column;
+  }
+
+  /** How a column is written. */
+  name(column) {
+    return this.terms[column] ?? this.names[column - this.terms.length];
+  }
+
+  /** What the runs of characters of a word tell, for every class. */
+  _spell(word) {
+    const { r, r_scale: scale } = this.arrays;
+    const runs = r.length / this.classes;
+    const points = Array.from(` ${word} `, (sign) => sign.codePointAt(0));
+    const told = new Float64Array(this.classes);
+    for (const size of this.about.run_sizes) {
+      for (let start = 0; start + size <= points.length; start++) {
+        let code = size;
+        for (let i = 0; i < size; i++) code = Math.imul(code ^ points[start + i], 0x01000193);
+        code = Math.imul(code ^ (code >>> 15), 0x2c1b3c6d);
+        const column = ((code ^ (code >>> 13)) >>> 0) % runs;
+        for (let s = 0; s < this.classes; s++) told[s] += r[column * this.classes + s] * scale[s];
+      }
+    }
+    return told;
   }
 
   /** The weight of a term that occurs `count` times. */
@@ -66,6 +109,11 @@ export class Model {
 
   /** Add a term to sums, or take it away, from `before` to `after` occurrences. */
   change(sums, column, before, after) {
+    const spelled = this.spelled[column - this.terms.length];
+    if (spelled) {
+      for (let s = 0; s < this.classes; s++) sums.alone[s] += (after - before) * spelled[s];
+      return;
+    }
     const step = this.weight(after) - this.weight(before);
     const scale = this.arrays.u_scale;
     for (let s = 0; s < this.classes; s++) sums.alone[s] += step * this.arrays.u[column * this.classes + s] * scale[s];

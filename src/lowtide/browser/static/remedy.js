@@ -19,7 +19,7 @@ const CLOSING = ")]}»”’\"',.;:!?…。、，！？";
 function countsOf(model, words) {
   const counts = new Map();
   for (const term of joinWords(words, model.tokeniser.options.ngrams)) {
-    const column = model.columns.get(term.text);
+    const column = model.column(term.text);
     if (column !== undefined) counts.set(column, (counts.get(column) ?? 0) + 1);
   }
   return counts;
@@ -40,7 +40,7 @@ export class TextWords {
     this.runs = model.tokeniser.options.ngrams > 1 || reading.tags.length > 0;
     const matter = new Set();
     for (const term of reading.terms) {
-      if (model.isKnown(term.text)) for (const word of term.text.split(" ")) matter.add(word);
+      if (model.column(term.text) !== undefined) for (const word of term.text.split(" ")) matter.add(word);
     }
     const places = new Map();
     const units = this.sequence.map((word) => reading.tags.find((tag) => tag.start <= word.start && word.start < tag.end) ?? word);

@@ -200,14 +200,24 @@ def combine(alone: Array, h: Array, q: Array, weights: Weights) -> Array:
 class Bag(Critic):
     """A fitted bag-of-terms critic: terms alone, and optionally the mean of a few networks on
     top.
+
+    Attributes:
+        groups: (columns,) the feature of each column.
+        weighting: how counts of terms become weights.
+        weights: of the columns.
+        terms: how many columns hold counts of terms. Behind them are runs of characters of words
+            that are no terms, whose values count as they are.
     """
 
     kind: ClassVar[str] = "bag"
 
-    def __init__(self, groups: Ints, weighting: Weighting, weights: Weights) -> None:
+    def __init__(
+        self, groups: Ints, weighting: Weighting, weights: Weights, terms: int | None = None
+    ) -> None:
         self.groups = groups
         self.weighting = weighting
         self.weights = weights
+        self.terms = len(groups) if terms is None else terms
 
     @property
     def features(self) -> int:
@@ -217,7 +227,7 @@ class Bag(Critic):
     def scores(self, x: Sparse, seen: Bools | None = None) -> Array:
         """Scores (n, |S|) of sparse rows (n, columns); `seen` is (n, m)."""
         rows = self._rows(x)
-        weight = term_weights(rows.data, self.weighting)
+        weight = self._weights_of(rows)
         if seen is not None:
             owner = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
             weight *= seen[owner, self.groups[rows.indices]]
@@ -241,7 +251,7 @@ class Bag(Critic):
             raise LowtideError(
                 "the terms of each row must be in order; call x.sort_indices() first"
             )
-        return self._running(rows.indices, rows.indptr, term_weights(rows.data, self.weighting))
+        return self._running(rows.indices, rows.indptr, self._weights_of(rows))
 
     def prefix_scores(self, x: Sparse, order: Ints | None = None) -> Array:
         """Scores (n, m + 1, |S|) along `order` (m,): dense, so for small vocabularies; one pass
@@ -256,7 +266,7 @@ class Bag(Critic):
         owner = np.repeat(np.arange(n), np.diff(rows.indptr))
         rank = place[self.groups[rows.indices]]
         sort = np.lexsort((rank, owner))
-        weight = term_weights(rows.data, self.weighting)[sort]
+        weight = self._weights_of(rows)[sort]
         running = np.pad(self._running(rows.indices[sort], rows.indptr, weight), ((1, 0), (0, 0)))
         # Scores change only where a term is present: count the entries of each row up to each
         # place.
@@ -287,6 +297,11 @@ class Bag(Critic):
         q = running_sums(scaled * scaled, before).clip(min=0.0)
         return combine(alone, h, q, self.weights)
 
+    def _weights_of(self, rows: Sparse) -> Floats32:
+        """The weight of each entry, (nnz,)."""
+        weight = term_weights(rows.data, self.weighting)
+        return np.where(rows.indices < self.terms, weight, rows.data).astype(np.float32)
+
     def _rows(self, x: Sparse) -> Sparse:
         from scipy import sparse
 
@@ -299,8 +314,8 @@ class Bag(Critic):
         return x.tocsr()
 
     def settings(self) -> dict[str, Any]:
-        """How counts become weights."""
-        return {"weighting": self.weighting}
+        """How counts become weights, and of which columns."""
+        return {"weighting": self.weighting, "terms": self.terms}
 
     def tensors(self) -> dict[str, Array]:
         """The weights and the groups."""
@@ -311,9 +326,8 @@ class Bag(Critic):
         """Rebuild it."""
         one_of("weighting", settings["weighting"], tuple(WEIGHTINGS))
         names = ("u", *_NETWORK, *(("e",) if "e" in tensors else ())) if "E" in tensors else ("u",)
-        return cls(
-            tensors["groups"], settings["weighting"], {name: tensors[name] for name in names}
-        )
+        weights = {name: tensors[name] for name in names}
+        return cls(tensors["groups"], settings["weighting"], weights, int(settings["terms"]))
 
 
 def row_blocks(indptr: NDArray[Any], entries: int) -> Iterator[tuple[int, int]]:

@@ -62,16 +62,26 @@ class Documents:
     Attributes:
         rows: (n, columns) how often each term occurs.
         groups: (n,) rows of one group count as one observation.
+        runs: (n, runs) the characters of words that are no terms; `None` where nobody looked.
     """
 
     rows: Sparse
     groups: Ints
+    runs: Sparse | None = None
 
     def __len__(self) -> int:
         return int(self.rows.shape[0])
 
     def __getitem__(self, index: Any) -> Documents:
-        return Documents(self.rows[np.arange(len(self))[index]], self.groups[index])
+        some = np.arange(len(self))[index]
+        runs = None if self.runs is None else self.runs[some]
+        return Documents(self.rows[some], self.groups[some], runs)
+
+    def columns(self, bag: Bag) -> Sparse:
+        """The columns that a bag reads: terms, or terms and runs."""
+        if len(bag.groups) == self.rows.shape[1]:
+            return self.rows
+        return sparse.csr_array(sparse.hstack([self.rows, self.runs], "csr"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +92,8 @@ class BagPath:
 
     def scores(self, rows: Documents) -> Array:
         """(stages, n, |S|)."""
-        return np.stack([bag.scores(rows.rows) for bag in self.bags])
+        columns = rows.columns(self.bags[0])
+        return np.stack([bag.scores(columns) for bag in self.bags])
 
     def at(self, stage: int) -> Bag:
         """The bag at one stage."""
@@ -160,13 +171,20 @@ class TermRegressionLearner:
         terms = counts.shape[1]
         penalties: Sequence[float] = PENALTIES
         if self.spelling is not None:
-            counts = sparse.csr_array(sparse.hstack([counts, counts @ self.spelling], "csr"))
+            runs = counts @ self.spelling
+            runs = runs if rows.runs is None else runs + rows.runs
+            counts = sparse.csr_array(sparse.hstack([counts, runs], "csr"))
             penalties = SPELLED_PENALTIES
         wanted = penalties[: None if until is None else until + 1]
         weights = regress(counts, codes, len(log_prior), rows.groups, wanted)
-        if self.spelling is not None:
-            weights = [one[:terms] + self.spelling @ one[terms:] for one in weights]
-        return BagPath(tuple(_alone(one, self.weighting) for one in weights))
+        if self.spelling is None:
+            return BagPath(tuple(_alone(one, self.weighting) for one in weights))
+        bags = []
+        for one in weights:
+            words = one[:terms] + self.spelling @ one[terms:]
+            every = words if rows.runs is None else np.concatenate([words, one[terms:]])
+            bags.append(_alone(every, self.weighting, terms))
+        return BagPath(tuple(bags))
 
 
 @dataclass(frozen=True)
@@ -280,23 +298,32 @@ class TermNetworkPath:
         return self.last
 
 
-def added(bags: Sequence[Bag], weights: Sequence[float]) -> Bag:
-    """The bag whose scores are the weighted sum of those of several, at most one with networks."""
-    joined: Weights = {"u": np.zeros_like(bags[0].weights["u"])}
+def added(bags: Sequence[Bag], weights: Sequence[float], columns: int) -> Weights:
+    """The weights of so many columns with which the scores are the weighted sum of those of several
+    bags, at most one with networks; a bag knows the first columns, or all.
+    """
+    joined: Weights = {"u": np.zeros((columns, bags[0].weights["u"].shape[1]), np.float32)}
     for bag, weight in zip(bags, weights, strict=True):
-        joined["u"] = joined["u"] + np.float32(weight) * bag.weights["u"]
+        joined["u"][: len(bag.groups)] += np.float32(weight) * bag.weights["u"]
         if "E" in bag.weights:
             more = {name: value for name, value in bag.weights.items() if name != "u"}
-            joined |= more | {"U": np.float32(weight) * more["U"]}
-    return Bag(bags[0].groups, bags[0].weighting, joined)
+            more["U"] = np.float32(weight) * more["U"]
+            beyond = columns - len(bag.groups)
+            joined |= {
+                name: np.pad(value, (0, beyond)) if name in ("c", "e") else value
+                for name, value in more.items()
+            }
+            if beyond and "e" not in joined:  # networks know no column beyond
+                joined["e"] = np.pad(np.arange(len(bag.groups)), (0, beyond))
+    return joined
 
 
 def _count(tick: Callable[[int], None], before: int, done: int) -> None:
     tick(before + done)
 
 
-def _alone(weights: Floats, weighting: Weighting) -> Bag:
-    return Bag(np.arange(len(weights)), weighting, {"u": weights.astype(np.float32)})
+def _alone(weights: Floats, weighting: Weighting, terms: int | None = None) -> Bag:
+    return Bag(np.arange(len(weights)), weighting, {"u": weights.astype(np.float32)}, terms)
 
 
 def _factor(rows: Documents, codes: Ints, log_prior: Floats, weighting: Weighting) -> float:
