@@ -106,7 +106,9 @@ class PartialText:
         weight = self._weights(counts)[:, None]
         told = np.zeros((self.size, self._classes))
         told[known] = critic.weights["u"][columns]
-        told[~known] = _by_characters(critic, [terms[k] for k in np.flatnonzero(~known)])
+        told[~known] = _by_characters(
+            critic, [term for term, there in zip(terms, known, strict=True) if not there]
+        )
         alone = told * weight
         if "E" not in critic.weights:
             return alone, alone[:, :0]
