@@ -1,12 +1,9 @@
-"""Redraw on tweets: what attackers read against the share of words changed; and what the density of
-texts reads.
+"""Redraw on tweets: what attackers read against the share of words changed.
 
 Tweets are planned and released with the policy `redraw`, whose regressions are cross-fitted over
 the authors of the tweets that are released, beside words that are dropped, masked, replaced or
 filled in. Attackers are retrained on the release and tested on other authors. One row shows what is
-told by all that redraw never changes, alone: no share of changed words goes below it. The density
-that `lowtide warn` uses stands beside logistic regression on naive-Bayes-weighted words and pairs,
-tuned on the validation authors; both are tested on authors they have not seen.
+told by all that redraw never changes, alone: no share of changed words goes below it.
 """
 
 from __future__ import annotations
@@ -19,30 +16,24 @@ from time import monotonic
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from lowtide import TIDE, Obfuscator
 from lowtide.attack.panel import attack
 from lowtide.disclose.noise import KEY_BYTES, KeyedNoise
 from lowtide.errors import LowtideError
-from lowtide.estimate.density import Density
-from lowtide.estimate.learners.terms import leans
 from lowtide.interface import NATS_PER_BIT
 from lowtide.report.console import parse_arguments, print_table, write_json
-from lowtide.texts.attackers import fit_logistic
 from lowtide.texts.contexts import PlacedWords
 from lowtide.texts.hider import TextHider
 from lowtide.texts.planner import TextSettings
-from lowtide.texts.terms import TermOptions, Vocabulary
-from lowtide.types import Floats, Ints
+from lowtide.texts.terms import TermOptions
 from tweet_releases import Corpus, Released, corpus_of
-from tweets import Parts, judged, labels, load
+from tweets import load
 
 _READERS = ("words", "weighted words", "naive bayes", "surface")
 # tweets
 _LEARNT = 10_000
 _TESTED = 5_000
-_PENALTIES = (0.03, 0.1, 0.3)  # C of the regression, chosen on the validation authors
 _OPTIONS = TermOptions(min_count=2, urls=True)
 
 
@@ -73,7 +64,7 @@ WAYS = (
 
 
 def main() -> None:
-    """Release in every way, attack, and compare the densities."""
+    """Release in every way, and attack."""
     options = parse_arguments(__doc__ or "")
     warnings.simplefilter("ignore")  # a training figure above the held-out one is to be expected
     parts = load(options.data, options.quick)
@@ -92,25 +83,8 @@ def main() -> None:
         ],
         note="intervals take tweets for independent; those of one author are not",
     )
-    told = [*ours(parts, options.seed), *weighted_regression(parts)]
-    bits = {(one.model, one.texts): one.bits for one in told}
-    models = list(dict.fromkeys(one.model for one in told))
-    rows = [
-        (model, *(bits[model, texts] for texts in ("train", "val", "test"))) for model in models
-    ]
-    print_table(
-        "Information about the party, bits",
-        ["model", "training", "validation", "test authors"],
-        rows,
-    )
-    ratio = bits[models[0], "test"] / bits[models[1], "test"]
-    print(f"ours / regression, unseen authors: {ratio:.3f}")
     if options.json is not None:
-        plain = {
-            "releases": [asdict(one) for one in found],
-            "information": [asdict(one) for one in told],
-        }
-        write_json(options.json, {**plain, "ratio": ratio})
+        write_json(options.json, {"releases": [asdict(one) for one in found]})
 
 
 def released(way: Way, corpus: Corpus) -> Released:
@@ -185,45 +159,6 @@ def read(name: str, corpus: Corpus, texts: Sequence[str], changed: float) -> Rel
     print(f"{said}, {monotonic() - start:.0f} s", file=sys.stderr, flush=True)
     ends = 100 * right.low, 100 * right.high
     return Released(name, 1.0 - changed, 100 * right.value, *ends, bits, found.attacker)
-
-
-def ours(parts: Parts, seed: int) -> list[Any]:
-    """The density of words and pairs, fitted to the training authors."""
-    texts, party = parts["train"]
-    tide = TIDE(features=TermOptions(ngrams=2, min_count=2), random_state=seed, progress=False)
-    density = tide.fit(texts.texts, labels(party), groups=texts.groups).artefact
-    if not isinstance(density, Density):
-        raise LowtideError("a finite secret was expected")
-    return judged(
-        "ours", parts, lambda texts: density.density(texts.texts), np.log(density.classes.prior)
-    )
-
-
-def weighted_regression(parts: Parts) -> list[Any]:
-    """Logistic regression on naive-Bayes-weighted words and pairs; its penalty is chosen on
-    `val`.
-    """
-    vocabulary = Vocabulary.learn(parts["train"][0].texts, TermOptions(ngrams=2, min_count=2))
-    rows = {name: vocabulary.counts(texts.texts) for name, (texts, _) in parts.items()}
-    party = parts["train"][1]
-    for counts in rows.values():
-        counts.data[:] = 1.0
-    scale = sparse.diags_array(leans(rows["train"], party, 2, np.arange(len(party))))
-    inputs = {name: sparse.csr_array(counts @ scale) for name, counts in rows.items()}
-    models = [fit_logistic(inputs["train"], party, penalty) for penalty in _PENALTIES]
-    prior = np.log(np.bincount(party) / len(party))
-    best = max(
-        models, key=lambda model: _mean(model.predict_log_proba(inputs["val"]), parts["val"][1])
-    )
-    places = {id(texts): inputs[name] for name, (texts, _) in parts.items()}
-    name = "naive-Bayes-weighted regression, words and pairs"
-    return judged(
-        name, parts, lambda texts: best.predict_log_proba(places[id(texts)]) - prior, prior
-    )
-
-
-def _mean(scores: Floats, party: Ints) -> float:
-    return float(np.maximum(scores[np.arange(len(scores)), party], -30.0).mean())
 
 
 if __name__ == "__main__":

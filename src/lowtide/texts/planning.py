@@ -238,7 +238,11 @@ class TermPlanner:
             log_prior=log_prior,
             groups=None if self.groups is None else self.groups[rows],
         )
-        density = reading.held_out
+        # Weighed by all that judge, since a curve may rather say too much: few writers judge, and
+        # weights of some of them would often be wrong for the others.
+        answers = np.stack([member.held_out for member in reading.tried])
+        weights = np.array([member.weight for member in reading.tried])
+        density = stack.mixed(answers, weights, log_prior)
         return np.log(stack.never_certain(density, log_prior, len(density))) - log_prior
 
 
