@@ -82,8 +82,8 @@ def measure(
     return {
         "texts": len(texts),
         "writers": len(set(groups)),
-        "terms": len(density.features),
-        "present terms": int(rows.nnz),
+        "terms": tide.n_features_in_,
+        "present terms": int(rows[:, : tide.n_features_in_].nnz),
         "critic": density.report.chosen,
         "seconds of the fit": fitted,
         "peak memory, GB": peak,

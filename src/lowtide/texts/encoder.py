@@ -177,7 +177,9 @@ class TextEncoder:
                 return self.vocabulary.counts(texts)
             unknown, times = self.vocabulary.others(texts)
             parts = [self.vocabulary.counts(texts), times @ spelled(unknown)]
-            return sparse.csr_array(sparse.hstack(parts, "csr", dtype=np.float32))
+            rows = sparse.csr_array(sparse.hstack(parts, "csr", dtype=np.float32))
+            rows.sort_indices()
+            return rows
         if x.shape[1] not in (len(self.vocabulary), len(self.features().groups)):
             raise LowtideError(
                 f"counts must have {len(self.vocabulary)} columns, one per term, got {x.shape[1]}"
