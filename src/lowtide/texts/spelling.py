@@ -52,7 +52,10 @@ def spelled(terms: Sequence[str]) -> Sparse:
     words = np.array([" " not in term for term in terms], dtype=bool)
     kept = words[owners]
     rows = sparse.csr_array(
-        (np.ones(int(kept.sum()), np.float32), (owners[kept], columns[kept])),
+        (
+            np.ones(int(kept.sum()), np.float32),
+            (owners[kept].astype(np.int32), columns[kept].astype(np.int32)),
+        ),
         shape=(len(terms), COLUMNS),
     )
     rows.sum_duplicates()

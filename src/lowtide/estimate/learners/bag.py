@@ -59,15 +59,24 @@ def witnesses(rows: Sparse, groups: Ints) -> Floats:
 
     n rows, m_a of them of group a, are worth `(Σ m_a)² / Σ m_a²`.
     """
-    seen = rows.data != 0
-    owner = np.repeat(groups, np.diff(rows.indptr))[seen]
-    width = int(groups.max()) + 1 if len(groups) else 1
-    cells, times = np.unique(
-        rows.indices[seen].astype(np.int64) * width + owner, return_counts=True
-    )
-    total = np.bincount(cells // width, times, rows.shape[1])
-    squares = np.bincount(cells // width, np.square(times), rows.shape[1])
+    cells = occurrences(rows, groups)
+    total = np.bincount(cells.indices, cells.data, rows.shape[1])
+    squares = np.bincount(cells.indices, np.square(cells.data, dtype=np.float64), rows.shape[1])
     return np.asarray(total**2 / np.maximum(squares, 1), dtype=np.float64)
+
+
+def occurrences(rows: Sparse, codes: Ints) -> Sparse:
+    """In how many rows of each code (n,) from 0 each column is seen, (codes, columns) sparse."""
+    from scipy import sparse
+
+    present = sparse.csr_array(
+        ((rows.data != 0).astype(np.float32), rows.indices, rows.indptr), shape=rows.shape
+    )
+    shape = (int(codes.max(initial=0)) + 1, len(codes))
+    members = sparse.csr_array(
+        (np.ones(len(codes), np.float32), (codes, np.arange(len(codes)))), shape=shape
+    )
+    return sparse.csr_array(members @ present)
 
 
 def log_odds(

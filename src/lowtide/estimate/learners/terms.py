@@ -26,6 +26,7 @@ from lowtide.estimate.learners.bag import (
     Weights,
     average,
     log_odds,
+    occurrences,
     term_weights,
     witnesses,
 )
@@ -349,13 +350,9 @@ def leans(rows: Sparse, s: Ints, classes: int, groups: Ints) -> Floats32:
     """How much the frequency of each term differs most between a class and the others, (columns,),
     in nats.
     """
-    seen = rows.data != 0
-    cells = rows.indices[seen].astype(np.int64) * classes + np.repeat(s, np.diff(rows.indptr))[seen]
-    inside = (
-        np.bincount(cells, minlength=rows.shape[1] * classes)
-        .reshape(-1, classes)
-        .astype(np.float64)
-    )
+    inside = np.zeros((rows.shape[1], classes))
+    cells = occurrences(rows, s).tocoo()
+    inside[cells.col, cells.row] = cells.data
     inside *= (witnesses(rows, groups) / np.maximum(inside.sum(axis=1), 1.0))[:, None]
     outside = inside.sum(axis=1, keepdims=True) - inside
     shares = [np.log((part + 1.0) / (part + 1.0).sum(axis=0)) for part in (inside, outside)]
