@@ -64,7 +64,7 @@ _PATIENCE = 6
 
 
 @dataclass(frozen=True, eq=False)
-class PieceRows:
+class Pieces:
     """What attackers on texts read, picked by row numbers.
 
     Attributes:
@@ -82,8 +82,8 @@ class PieceRows:
         rows, columns = self.counts.shape
         return int(rows), int(columns)
 
-    def __getitem__(self, index: Any) -> PieceRows:
-        return PieceRows(self.counts[index], self.spelling)
+    def __getitem__(self, index: Any) -> Pieces:
+        return Pieces(self.counts[index], self.spelling)
 
 
 class TermWeights:
@@ -133,12 +133,7 @@ class Words(AttackLearner):
         return TermWeights(counts)
 
     def fit(
-        self,
-        rows: PieceRows,
-        codes: Ints,
-        log_prior: Floats,
-        held: Held = None,
-        until: Stage = None,
+        self, rows: Pieces, codes: Ints, log_prior: Floats, held: Held = None, until: Stage = None
     ) -> Models:
         """Fit one model per penalty."""
         inputs = self.inputs(rows.counts, codes, len(log_prior))
@@ -182,12 +177,7 @@ class SpelledWords(AttackLearner):
         self._seed = seed
 
     def fit(
-        self,
-        rows: PieceRows,
-        codes: Ints,
-        log_prior: Floats,
-        held: Held = None,
-        until: Stage = None,
+        self, rows: Pieces, codes: Ints, log_prior: Floats, held: Held = None, until: Stage = None
     ) -> SpelledPath:
         """Fit every penalty."""
         learner = TermRegressionLearner("binary", rows.spelling)
@@ -200,12 +190,12 @@ class SpelledPath(Staged):
 
     path: BagPath
 
-    def scores(self, rows: PieceRows) -> Array:
+    def scores(self, rows: Pieces) -> Array:
         """(stages, n, |S|)."""
         return self.path.scores(_documents(rows))
 
 
-def _documents(rows: PieceRows) -> Documents:
+def _documents(rows: Pieces) -> Documents:
     return Documents(rows.counts, np.arange(rows.shape[0]))
 
 
@@ -216,12 +206,7 @@ class Bayes(AttackLearner):
         self._seed = seed
 
     def fit(
-        self,
-        rows: PieceRows,
-        codes: Ints,
-        log_prior: Floats,
-        held: Held = None,
-        until: Stage = None,
+        self, rows: Pieces, codes: Ints, log_prior: Floats, held: Held = None, until: Stage = None
     ) -> BayesPath:
         """Count."""
         models = [MultinomialNB(alpha=alpha).fit(rows.counts, codes) for alpha in _SMOOTHING]
@@ -246,7 +231,7 @@ class BayesPath(Staged):
     scales: Sequence[float]
     log_prior: Floats
 
-    def scores(self, rows: PieceRows) -> Array:
+    def scores(self, rows: Pieces) -> Array:
         """(stages, n, |S|)."""
         answers = [model.predict_log_proba(rows.counts) - self.log_prior for model in self.models]
         return np.stack([answer / scale for answer in answers for scale in self.scales])
@@ -263,12 +248,7 @@ class EmbeddingNetwork(AttackLearner):
         self._seed = seed
 
     def fit(
-        self,
-        rows: PieceRows,
-        codes: Ints,
-        log_prior: Floats,
-        held: Held = None,
-        until: Stage = None,
+        self, rows: Pieces, codes: Ints, log_prior: Floats, held: Held = None, until: Stage = None
     ) -> Snapshots:
         """Train by AdamW on the cross-entropy, on the commonest terms, until the texts that it is
         judged by gain nothing more.
@@ -425,7 +405,7 @@ def read_pieces(texts: Sequence[str], reader: PieceReader | None = None) -> Atta
     """Counts of the pieces of texts, with a vocabulary of their own or that of a `reader`."""
     found = [_PIECES.findall(text.lower()) for text in all_shown(texts)]
     known = PieceReader.learn(found) if reader is None else reader
-    return AttackRows(PieceRows(known.read(found), known.spelling), known)
+    return AttackRows(Pieces(known.read(found), known.spelling), known)
 
 
 TEXT_ATTACKERS: dict[str, Maker] = {

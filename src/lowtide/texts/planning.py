@@ -39,7 +39,7 @@ from lowtide.estimate.objectives import with_overlooked
 from lowtide.estimate.reader import NEVER, read
 from lowtide.labels import Classes
 from lowtide.splits import Split, generator, set_aside, some_rows, stream
-from lowtide.texts.attackers import PieceRows, Words
+from lowtide.texts.attackers import Pieces, Words
 from lowtide.texts.contexts import ContextLaw, PlacedWords, WordKinds
 from lowtide.texts.encoder import TextEncoder
 from lowtide.texts.policies import FixedTerms, TermPolicy
@@ -231,7 +231,7 @@ class TermPlanner:
             return np.zeros((len(turn.judge), len(prior)))
         log_prior = np.log(prior)
         reading = read(
-            PieceRows(self.counts[rows][:, shown]),
+            Pieces(self.counts[rows][:, shown]),
             codes[rows],
             [Words(0)],
             fold=np.where(judged, 0, NEVER),
