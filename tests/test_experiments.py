@@ -12,6 +12,7 @@ import pytest
 import density_rate
 import public_benchmarks
 import reader
+import text_models
 from lowtide.errors import LowtideError
 
 ROOT = Path(__file__).parents[1]
@@ -186,3 +187,11 @@ def test_takes_the_common_options(script, monkeypatch, capsys):
     printed = capsys.readouterr().out
     for option in ("--json", "--quick", "--seed", "--data"):
         assert option in printed
+
+
+def test_calibration_error_is_how_far_beliefs_are_from_shares():
+    truth = np.repeat([1, 0], [60, 40])
+    assert text_models.calibration_error(np.full(100, 0.6), truth) == pytest.approx(0.0)
+    assert text_models.calibration_error(np.full(100, 0.9), truth) == pytest.approx(0.3)
+    both = np.repeat([0.9, 0.1], [60, 40])
+    assert text_models.calibration_error(both, truth) == pytest.approx(0.1)
