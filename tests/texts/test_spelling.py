@@ -104,7 +104,7 @@ def test_a_warning_names_a_new_word_and_a_typo_and_the_remedy_leaves_them_out(de
         assert found.posterior[left] > 0.65
         assert word in found.remedy.words
         assert found.remedy.reached
-        assert "judged by their characters alone" in " ".join(found.sentences())
+        assert "characters alone" in " ".join(found.sentences())
 
 
 def test_an_attacker_reads_words_that_occur_once_by_their_characters():

@@ -120,13 +120,17 @@ def fit_logistic(rows: Sparse, codes: Ints, penalty: float) -> LogisticRegressio
         return model.fit(rows, codes)
 
 
-class Words(AttackLearner):
-    """Logistic regression on TF-IDF of pieces and pairs; its stages are penalties."""
-
-    penalties = _PENALTIES
+class Counted(AttackLearner):
+    """A learner that draws nothing at random, and is made as those that do."""
 
     def __init__(self, seed: int) -> None:
         self._seed = seed
+
+
+class Words(Counted):
+    """Logistic regression on TF-IDF of pieces and pairs; its stages are penalties."""
+
+    penalties = _PENALTIES
 
     def inputs(self, counts: Sparse, codes: Ints, classes: int) -> Callable[[Sparse], Sparse]:
         """How rows become inputs, as learnt from counts and their classes."""
@@ -168,13 +172,10 @@ class WeightedWords(Words):
         return weighted
 
 
-class SpelledWords(AttackLearner):
+class SpelledWords(Counted):
     """The regression of densities of texts: on pieces and the characters that they are made of, so
     that a rare piece is read by what it has in common with others; its stages are penalties.
     """
-
-    def __init__(self, seed: int) -> None:
-        self._seed = seed
 
     def fit(
         self, rows: Pieces, codes: Ints, log_prior: Floats, held: Held = None, until: Stage = None
@@ -199,11 +200,8 @@ def _documents(rows: Pieces) -> Documents:
     return Documents(rows.counts, np.arange(rows.shape[0]))
 
 
-class Bayes(AttackLearner):
+class Bayes(Counted):
     """Naive Bayes on counts; its stages are smoothings and how far it is believed."""
-
-    def __init__(self, seed: int) -> None:
-        self._seed = seed
 
     def fit(
         self, rows: Pieces, codes: Ints, log_prior: Floats, held: Held = None, until: Stage = None

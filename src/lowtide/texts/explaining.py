@@ -210,9 +210,11 @@ class Explanation:
                 " rely on nothing here."
             )
         if self.words and self.unknown:
-            some = "1 word is" if len(self.unknown) == 1 else f"{len(self.unknown):,} words are"
-            spelled = not all(word.known for word in self.words)
-            judged = "judged by their characters alone" if spelled else "counted as telling nothing"
+            one = len(self.unknown) == 1
+            some = "1 word is" if one else f"{len(self.unknown):,} words are"
+            judged = "counted as telling nothing"
+            if not all(word.known for word in self.words):
+                judged = f"judged by {'its' if one else 'their'} characters alone"
             said.append(f"{some} unknown to the model, {judged}.")
         if self.others:
             some = "1 word is" if self.others == 1 else f"{self.others:,} words are"

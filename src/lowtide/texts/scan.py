@@ -239,13 +239,13 @@ def scan_terms(
     codes = density.classes.encode(s)
     check_rows("s", codes.shape, rows.shape[0], "texts")
     sides = read_groups(groups, len(codes))
+    rows = rows[:, :terms]  # other words come after all terms
     answer = density.conditionals(rows)
     if not isinstance(answer, TermConditionals):
         raise LowtideError(
             "a scan of terms needs conditionals of present terms; fit the density on texts"
         )
     conditional, variance = _means(answer, terms)
-    rows = rows[:, :terms]
     inside = _by_class(rows, codes, len(density.classes.labels))
     texts = inside.sum(axis=1)
     worth = texts if sides is None else witnesses(rows, sides)
@@ -301,16 +301,16 @@ def top_terms(table: TermTable, class_index: int, k: int = 20, *, least_count: i
 
 def _means(answer: TermConditionals, terms: int) -> tuple[Floats, Floats]:
     """Mean and variance (m, |S|) of the conditionals over the texts of each term."""
-    known = answer.terms < terms
-    owner = answer.terms[known]
-    told = answer.values[known]
-    times = np.maximum(np.bincount(owner, minlength=terms), 1)[:, None]
+    times = np.maximum(np.bincount(answer.terms, minlength=terms), 1)[:, None]
 
     def mean(values: Floats) -> Floats:
-        return np.stack([np.bincount(owner, column, terms) for column in values.T], axis=1) / times
+        return (
+            np.stack([np.bincount(answer.terms, column, terms) for column in values.T], axis=1)
+            / times
+        )
 
-    value = mean(told)
-    spread = np.maximum(mean(np.square(told)) - np.square(value), 0.0)
+    value = mean(answer.values)
+    spread = np.maximum(mean(np.square(answer.values)) - np.square(value), 0.0)
     return value, spread * times / np.maximum(times - 1, 1)
 
 

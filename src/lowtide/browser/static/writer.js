@@ -258,7 +258,7 @@ function notesOf(found, model) {
   const several = (count, one, more) => (count === 1 ? `1 ${one}` : `${count} ${more}`);
   const notes = [];
   if (found.language) notes.push(`The text seems to be in ${found.language}, and the model is of another language: rely on nothing here.`);
-  const judged = found.spelled ? "judged by their characters alone" : "counted as telling nothing";
+  const judged = found.spelled ? `judged by ${found.unknown.length === 1 ? "its" : "their"} characters alone` : "counted as telling nothing";
   if (found.words.length && found.unknown.length) notes.push(`${several(found.unknown.length, "word is", "words are")} unknown to the model, ${judged}.`);
   if (found.others) notes.push(`${several(found.others, "word is", "words are")} in quoted lines or code: not yours, and not read.`);
   for (const tag of found.tags) notes.push(`${found.text.slice(tag.start, tag.end)} is read as “${tag.words.join(" ")}”.`);

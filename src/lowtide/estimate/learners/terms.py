@@ -172,9 +172,12 @@ class TermRegressionLearner:
         terms = counts.shape[1]
         penalties: Sequence[float] = PENALTIES
         if self.spelling is not None:
-            runs = counts @ self.spelling
-            runs = runs if rows.runs is None else runs + rows.runs
-            counts = sparse.csr_array(sparse.hstack([counts, runs], "csr"))
+            # In one product, since the runs of many texts are large.
+            itself = sparse.eye_array(terms, dtype=np.float32, format="csr")
+            counts = counts @ sparse.hstack([itself, self.spelling], "csr")
+            if rows.runs is not None:
+                more = (rows.runs.data, rows.runs.indices + terms, rows.runs.indptr)
+                counts = counts + sparse.csr_array(more, shape=counts.shape)
             penalties = SPELLED_PENALTIES
         wanted = penalties[: None if until is None else until + 1]
         weights = regress(counts, codes, len(log_prior), rows.groups, wanted)
