@@ -25,7 +25,7 @@ from lowtide.images.region_density import fit_reader
 from lowtide.images.training import Schedule, TrainingImages, train_causal, train_masked
 from lowtide.labels import read_classes
 from lowtide.tables.attackers import PlainNetworkLearner
-from lowtide.texts.attackers import EmbeddingNetwork
+from lowtide.texts.attackers import EmbeddingNetwork, Pieces
 from lowtide.training import (
     DEVICES,
     computing_on,
@@ -236,7 +236,8 @@ class TestTablesAndTextsOnMeta:
         trained_until_brought_back(PlainNetworkLearner(0).fit, x, s, LOG_PRIOR)
 
     def test_the_attacking_network_on_texts_is_trained(self):
-        trained_until_brought_back(EmbeddingNetwork(0).fit, *counts(), LOG_PRIOR)
+        x, s = counts()
+        trained_until_brought_back(EmbeddingNetwork(0).fit, Pieces(x), s, LOG_PRIOR)
 
     def test_the_bag_of_terms_is_trained(self):
         x, s = counts(200)
