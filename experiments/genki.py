@@ -26,7 +26,7 @@ from image_frontiers import THRESHOLDS, Faces, fit, hide, kept_by, load
 from lowtide.errors import LowtideError
 from lowtide.estimate.objectives import fingerprint
 from lowtide.files import write_whole
-from lowtide.images.attackers import Album
+from lowtide.images.album import Album
 from lowtide.images.encoder import Grid, Stack
 from lowtide.images.heatmaps import heat
 from lowtide.report.console import parse_arguments, print_table, write_json

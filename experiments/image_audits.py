@@ -24,7 +24,8 @@ from lowtide import TIDE
 from lowtide.attack import scores
 from lowtide.attack.attackers import as_maker, taught
 from lowtide.attack.panel import AttackReport, attack
-from lowtide.images.attackers import IMAGE_ATTACKERS, NETWORKS, Album
+from lowtide.images.album import Album
+from lowtide.images.attackers import IMAGE_ATTACKERS, NETWORKS
 from lowtide.images.scan import scan_images
 from lowtide.interface import Estimate
 from lowtide.report.console import parse_arguments, print_table, write_json

@@ -21,7 +21,8 @@ from lowtide.disclose.raw_past import RawPast
 from lowtide.errors import LowtideError
 from lowtide.estimate import stack
 from lowtide.estimate.density import Density
-from lowtide.images.attackers import FROM_CLEAN, IMAGE_ATTACKERS, Album, from_clean
+from lowtide.images.album import Album
+from lowtide.images.attackers import FROM_CLEAN, IMAGE_ATTACKERS, from_clean
 from lowtide.images.dataset import open_images
 from lowtide.images.encoder import Chosen, Grid, Images, Stack
 from lowtide.images.folder import ImageFolder, cached

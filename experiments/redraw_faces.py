@@ -28,8 +28,8 @@ from lowtide import TIDE, Obfuscator
 from lowtide.attack.panel import attack
 from lowtide.disclose.noise import KeyedNoise
 from lowtide.errors import LowtideError
-from lowtide.images.attackers import edges_and_shades
 from lowtide.images.convnets import to_input
+from lowtide.images.edges import edges_and_shades
 from lowtide.images.encoder import Images, Stack
 from lowtide.images.filling import FilledImages
 from lowtide.images.planner import ImageSettings

@@ -24,7 +24,9 @@ from image_frontiers import Faces, hide, load
 from lowtide import TIDE, Obfuscator
 from lowtide.attack.attackers import taught
 from lowtide.errors import LowtideError
-from lowtide.images.attackers import IMAGE_ATTACKERS, Album, edges_and_shades
+from lowtide.images.album import Album
+from lowtide.images.attackers import IMAGE_ATTACKERS
+from lowtide.images.edges import edges_and_shades
 from lowtide.images.encoder import Stack
 from lowtide.images.mechanism import FixedPatches
 from lowtide.images.planner import ImageSettings

@@ -12,7 +12,7 @@ EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
 @pytest.mark.filterwarnings("ignore::lowtide.errors.LowtideNote")
 def test_an_example_runs(path, capsys, monkeypatch):
     monkeypatch.setattr(
-        "lowtide.images.attackers._FEWEST_STEPS", 10
+        "lowtide.images.networks._FEWEST_STEPS", 10
     )  # a rehearsal trains networks for minutes
     runpy.run_path(str(path), run_name="__main__")
     assert capsys.readouterr().out.strip()

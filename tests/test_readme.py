@@ -14,7 +14,7 @@ def test_python_blocks_run(page, monkeypatch, tmp_path):
     # The README takes more than 10 s: its programs fit, release and attack for real.
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(
-        "lowtide.images.attackers._FEWEST_STEPS", 10
+        "lowtide.images.networks._FEWEST_STEPS", 10
     )  # a rehearsal trains networks for minutes
     namespace = {}
     for number, block in enumerate(

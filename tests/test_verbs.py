@@ -24,7 +24,7 @@ from lowtide import (
     warn,
     worlds,
 )
-from lowtide.images import attackers
+from lowtide.images import networks
 
 pytestmark = pytest.mark.filterwarnings("ignore::lowtide.errors.LowtideNote")
 FAST = {"steps": 40, "progress": False}
@@ -107,7 +107,7 @@ def test_lists_of_texts_go_through_every_verb():
 
 def test_arrays_of_images_are_planned_and_released(monkeypatch):
     monkeypatch.setattr(
-        attackers, "_FEWEST_STEPS", 10
+        networks, "_FEWEST_STEPS", 10
     )  # what is hidden is given by `kept`, not by the attack
     x, s = worlds.drawn_faces(16).sample(80, 1)
     pixels = np.rint(255 * np.clip(np.asarray(x).reshape(80, 16, 16, -1), 0, 1)).astype(np.uint8)

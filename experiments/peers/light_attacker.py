@@ -16,15 +16,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from lowtide.estimate.objectives import Checkpoints, fingerprint
-from lowtide.images.attackers import (
-    Album,
-    Convolutional,
-    NetworkPath,
-    NetworkRecipe,
-    edges_and_shades,
-)
+from lowtide.images.album import Album
 from lowtide.images.convnets import paper_cnn, to_input
+from lowtide.images.edges import edges_and_shades
 from lowtide.images.encoder import Grid, Stack
+from lowtide.images.networks import Convolutional, Network, NetworkRecipe, paper_network
 from lowtide.types import Bools, Floats, Floats32
 
 if TYPE_CHECKING:
@@ -39,9 +35,7 @@ _PENALTIES = (
 _AT_ONCE = 128
 
 
-_RECIPE = NetworkRecipe(
-    lambda shape, classes: paper_cnn(*shape, classes), passes=12, rate=1e-3, decay=0.05
-)
+_RECIPE = NetworkRecipe(paper_network, passes=12, rate=1e-3, decay=0.05)
 
 
 class PaperAttacker:
@@ -65,21 +59,22 @@ class PaperAttacker:
         if saved is None:
             album = Album.of(faces.images)[train]
             # Faces are symmetric.
-            self.path = Convolutional(_RECIPE, seed).trained(album, codes, log_prior, mirror=True)
-            kept.save("attacker", dict(self.path.net.state_dict()))
+            path = Convolutional(_RECIPE, seed, mirror=True).fit(album, codes, log_prior)
+            self.network = path.at(0)
+            kept.save("attacker", dict(self.network.net.state_dict()))
         else:
             net = paper_cnn(*faces.images.shape, len(log_prior)).eval()
             net.load_state_dict(saved)
-            self.path = NetworkPath(net, True, log_prior)
+            self.network = Network(net, True, log_prior)
 
     @property
     def net(self) -> torch.nn.Module:
         """The network."""
-        return self.path.net
+        return self.network.net
 
     def log_scores(self, rows: Album) -> Floats:
         """`log p̂(s|y)` up to a constant, (n, |S|)."""
-        return self.path.scores(rows)[0] + self.path.log_prior
+        return self.network.scores(rows) + self.network.log_prior
 
 
 def right_by_edges(release: Stack, faces: Faces) -> float:

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from lowtide import LowtideError, Plan, release
 from lowtide.cli.main import app
-from lowtide.images import attackers
+from lowtide.images import networks
 from lowtide.images.dataset import open_dataset, open_images
 from lowtide.images.options import ImageOptions
 from lowtide.images.writing import ImageWriter
@@ -59,7 +59,7 @@ def short_training():
     network.
     """
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(attackers, "_FEWEST_STEPS", 40)
+        patch.setattr(networks, "_FEWEST_STEPS", 40)
         yield
 
 

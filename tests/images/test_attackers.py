@@ -13,11 +13,13 @@ from lowtide.attack.lower_bound import audit_divergence
 from lowtide.attack.panel import attack
 from lowtide.errors import LowtideError
 from lowtide.estimate.stack import cross_weighed
-from lowtide.images import attackers, pattern_attackers
-from lowtide.images.attackers import FROM_CLEAN, IMAGE_ATTACKERS, Album, edges_and_shades
+from lowtide.images import album, attackers, kernel, networks
+from lowtide.images.album import Album
+from lowtide.images.attackers import FROM_CLEAN, IMAGE_ATTACKERS
 from lowtide.images.convnets import to_input
+from lowtide.images.edges import edges_and_shades
 from lowtide.images.encoder import Grid, Stack
-from lowtide.images.pattern_attackers import local_patterns
+from lowtide.images.patterns import local_patterns
 
 SIZE = 16
 WORLD = worlds.drawn_faces(SIZE)
@@ -52,7 +54,7 @@ def trained(name):
     """
     images, s = faces(400, 0)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(attackers, "_FEWEST_STEPS", STEPS.get(name, attackers._FEWEST_STEPS))
+        patch.setattr(networks, "_FEWEST_STEPS", STEPS.get(name, networks._FEWEST_STEPS))
         return taught(IMAGE_ATTACKERS[name](0), Album.of(images), s)
 
 
@@ -65,7 +67,7 @@ def test_attacker_reads_a_smile_and_nothing_once_every_leaking_patch_is_hidden(n
     assert right.value > often, "the best possible is 0.86"
     assert information.value > share * WORLD.information()
 
-    monkeypatch.setattr(attackers, "_FEWEST_STEPS", 40)
+    monkeypatch.setattr(networks, "_FEWEST_STEPS", 40)
     hidden = np.ones(len(Grid(SIZE, SIZE, 3, 4)), dtype=bool)
     hidden[:2] = False  # background: it says nothing
     blind = taught(IMAGE_ATTACKERS[name](0), Album.of(without(images, hidden)), s)
@@ -86,7 +88,7 @@ def sided(n, seed):
 
 @pytest.mark.parametrize("name", ["edges", "small network"])
 def test_attacker_distinguishes_left_from_right(name, monkeypatch):
-    monkeypatch.setattr(attackers, "_FEWEST_STEPS", 80)
+    monkeypatch.setattr(networks, "_FEWEST_STEPS", 80)
     (images, s) = sided(240, 0)
     (fresh, secret) = sided(400, 1)
     right, _ = judged(taught(IMAGE_ATTACKERS[name](0), Album.of(images), s), fresh, secret)
@@ -119,7 +121,7 @@ def test_together_attackers_are_at_least_as_strong_as_each():
 
 
 def test_several_attackers_are_joined_in_the_report(monkeypatch):
-    monkeypatch.setattr(attackers, "_FEWEST_STEPS", 10)
+    monkeypatch.setattr(networks, "_FEWEST_STEPS", 10)
     images, s = faces(120, 3)
     report = attack(images, s, clean=images, attackers=["edges", FROM_CLEAN], progress=False)
     assert [one.attacker for one in report.retrained] == [
@@ -138,7 +140,7 @@ def test_training_from_clean_images_continues_the_clean_network(monkeypatch):
     known = trained("small network")
     (images, s) = faces(60, 7)
     (fresh, secret) = faces(600, 8)
-    monkeypatch.setattr(attackers, "_FEWEST_STEPS", 2)
+    monkeypatch.setattr(networks, "_FEWEST_STEPS", 2)
     further = taught(attackers.from_clean(known.path, 0), Album.of(images), s)
     anew = taught(IMAGE_ATTACKERS["small network"](0), Album.of(images), s)
     assert judged(further, fresh, secret)[0].value > 0.75
@@ -148,7 +150,7 @@ def test_training_from_clean_images_continues_the_clean_network(monkeypatch):
 
 
 def test_the_same_seed_gives_the_same_network_and_leaves_torch_as_it_was(monkeypatch):
-    monkeypatch.setattr(attackers, "_FEWEST_STEPS", 10)
+    monkeypatch.setattr(networks, "_FEWEST_STEPS", 10)
     images, s = faces(80, 4)
     torch.manual_seed(5)
     expected = torch.rand(3)
@@ -184,7 +186,7 @@ def test_many_images_are_read_batch_by_batch(monkeypatch):
     small = Film(images)
     attack(small, s, attackers=["edges"], progress=False)
     assert small.largest == 200, "few enough to be kept"
-    monkeypatch.setattr(attackers, "_IN_MEMORY", 1000)
+    monkeypatch.setattr(album, "_IN_MEMORY", 1000)
     large = Film(images)
     report = attack(large, s, attackers=["edges"], progress=False)
     assert large.largest <= 128
@@ -192,7 +194,7 @@ def test_many_images_are_read_batch_by_batch(monkeypatch):
 
 
 def test_quick_attackers_are_cross_fitted_and_networks_trained_once(monkeypatch):
-    monkeypatch.setattr(attackers, "_FEWEST_STEPS", 10)
+    monkeypatch.setattr(networks, "_FEWEST_STEPS", 10)
     images, s = faces(100, 9)
     quick = ["oriented gradients", "local patterns"]
     report = attack(images, s, attackers=[*quick, "small network"], curve=True, progress=False)
@@ -211,8 +213,8 @@ def test_many_images_are_compared_with_landmarks_among_them(monkeypatch):
     (images, s) = faces(400, 0)
     (fresh, secret) = faces(1000, 1)
     exact = judged(trained("oriented gradients"), fresh, secret)[1].value
-    monkeypatch.setattr(pattern_attackers, "_EXACT", 50)
-    monkeypatch.setattr(pattern_attackers, "_LANDMARKS", 150)
+    monkeypatch.setattr(kernel, "_EXACT", 50)
+    monkeypatch.setattr(kernel, "_LANDMARKS", 150)
     rough = taught(IMAGE_ATTACKERS["oriented gradients"](0), Album.of(images), s)
     assert judged(rough, fresh, secret)[1].value > 0.8 * exact
 

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lowtide.errors import LowtideError
-from lowtide.images.attackers import edges_and_shades
 from lowtide.images.convnets import to_input
+from lowtide.images.edges import edges_and_shades
 from lowtide.images.encoder import Grid
 from lowtide.images.planning import PatchPlanner, Units
 from lowtide.images.planning_attackers import CELLS, Thumbnails, at_places, by_kind, placed

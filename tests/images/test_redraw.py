@@ -17,7 +17,7 @@ from lowtide.cli.main import app
 from lowtide.disclose.noise import KeyedNoise
 from lowtide.images.encoder import Grid, Stack
 from lowtide.images.planner import ImageSettings
-from lowtide.images.region_density import fit_reader
+from lowtide.images.region_density import RegionReader, fit_reader
 from lowtide.images.region_donors import Looks, change_places
 from lowtide.images.regions import Region
 from lowtide.theory import redraw as theory
@@ -335,10 +335,15 @@ def test_a_reader_that_knows_what_was_changed_sees_through_images_that_say_the_o
     shown[:, 10:14, 3:13] += (60 * (s ^ changed)).astype(np.uint8)[:, None, None, None]
     shown[changed, 2:6, 3:13] += 60
     fold = np.arange(n) % 3
-    how = {"mirror": False, "steps": 3, "seed": 0}
-    first, _ = fit_reader(clean.__getitem__, s, fold, **how)
-    _, blind = fit_reader(shown.__getitem__, s, fold, **how)
-    _, knowing = fit_reader(shown.__getitem__, s, fold, changed=changed, clean=first, **how)
-    every = np.arange(n)
-    assert blind[every, s].mean() < 0.1
-    assert knowing[every, s].mean() > 0.4
+    before = np.zeros((n, 2))  # the rest of the image tells nothing
+    how = {"before": before, "mirror": False, "steps": 3, "seed": 0}
+    first, _ = fit_reader(clean, s, fold, **how)
+    _, blind = fit_reader(shown, s, fold, **how)
+    reader, knowing = fit_reader(shown, s, fold, changed=changed, clean=first, **how)
+    assert blind.gains.mean() < 0.1
+    assert knowing.gains.mean() > 0.4
+    config, arrays = reader.parts()
+    again = RegionReader.of_parts(config, arrays, first, folds=3, channels=1, mirror=False)
+    told = reader.about(shown, fold, before)
+    np.testing.assert_array_equal(again.about(shown, fold, before), told)
+    assert told[np.arange(n), s].mean() > 0.4

@@ -18,11 +18,11 @@ from lowtide.estimate.tide import TIDE
 from lowtide.extras import need_torch
 from lowtide.images import dataset, encoder, parted, releasing
 from lowtide.images import view as image_view
+from lowtide.images.album import Album
 from lowtide.images.attackers import (
     CONTINUED_ATTACKERS,
     IMAGE_ATTACKERS,
     NETWORKS,
-    Album,
     changed_images,
 )
 from lowtide.images.hider import ImageHider

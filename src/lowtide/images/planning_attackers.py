@@ -13,24 +13,22 @@ Small versions of images that a plan is made with, shown in part.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import log_softmax
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import LogisticRegression
-from sklearn.preprocessing import StandardScaler
 
 from lowtide.disclose.budget import Reading
 from lowtide.errors import LowtideError
-from lowtide.images.attackers import edges_and_shades
+from lowtide.estimate import reader
+from lowtide.images.edges import Regression, edges_and_shades
 from lowtide.images.encoder import Images
+from lowtide.images.networks import averaged
 from lowtide.splits import generator, generator_for, stratified_folds, stratified_sample
 from lowtide.training import one_thread
-from lowtide.types import Bools, Floats, Labels, Pixels
+from lowtide.types import Bools, Floats, Floats32, Labels, Pixels
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -114,18 +112,6 @@ class Thumbnails:
         )
 
 
-def averaged(x: Tensor, factor: int) -> Tensor:
-    """Averages over squares of factor × factor pixels, smaller at the edges; (n, channels, height,
-    width).
-    """
-    if factor == 1:
-        return x
-
-    from torch import nn
-
-    return nn.functional.avg_pool2d(x, factor, ceil_mode=True)
-
-
 def _smaller(pixels: Pixels, factor: int) -> Pixels:
     if factor == 1:
         return pixels
@@ -146,36 +132,34 @@ def compose(raw: Tensor, standins: Tensor, shown: Tensor) -> Tensor:
 CELLS = 16  # places down and across; the coarse cells of the edges are 8
 _BINS = 9
 _FOLDS = 3
-_STEPS = 40
+_PENALTIES = (1e-4, 1e-3)  # inverse; so many show where a secret sits
 _SIDES = (2, 3, 4)  # of tiles, in places
 _ORDERS = 6
 _BATCH = 128
 _NOTHING = 1e-9  # of a place
 _UNTIL = 0.5  # share of the tiles that a walk hides
-_BELIEFS = np.geomspace(0.05, 4.0, 40)
 
 
 @dataclass(frozen=True, eq=False)
-class _Model:
-    """One fold's regression, believed as far as the images it has not seen say.
+class SidesOfImages:
+    """Numbers of images and of their mirror images, picked by row numbers.
 
     Attributes:
-        rows: (n,) the images it has not seen.
-        asked: (sides, n, features) of these images, and of their mirror images.
-        weights: (|S|, features).
-        scores: (sides, n, |S|).
-        density: (n, |S|) by the mean over sides.
+        sides: (n, columns) each.
     """
 
-    rows: Labels
-    asked: Floats
-    weights: Floats
-    scores: Floats
-    density: Floats
+    sides: tuple[Floats32, ...]
+
+    def __getitem__(self, index: Labels) -> SidesOfImages:
+        return SidesOfImages(tuple(side[index] for side in self.sides))
+
+
+def _sides(rows: SidesOfImages) -> tuple[Floats32, ...]:
+    return rows.sides
 
 
 class EdgeAttacker:
-    """Logistic regression on edges and shades of a release, cross-fitted.
+    """The regression on edges and shades of an audit, cross-fitted on releases of small versions.
 
     Args:
         data: the images for planning.
@@ -189,85 +173,61 @@ class EdgeAttacker:
         self.seed = seed
         folds = min(_FOLDS, int(np.bincount(data.codes).min()))
         self.fold = stratified_folds(data.codes, folds, generator(seed, "edge folds"))
-        # One release of a plan is much like the one before: its regression starts where that one
-        # ended.
-        self._models = [
-            LogisticRegression(C=1.0, max_iter=_STEPS, tol=1e-3, warm_start=True)
-            for _ in range(int(self.fold.max()) + 1)
-        ]
+        # Without a toll: what is not read would be planned to be shown.
+        self.learner = Regression(seed, _sides, (mirror,), _PENALTIES, toll=0.0)
 
     def read(self, shown: Tensor) -> Reading:
         """How much the release that shows `shown` (h, w) tells."""
-        sides = self._features(shown)
-        density = np.zeros((len(self.data.codes), len(self.data.prior)))
-        with one_thread():
-            for k in range(int(self.fold.max()) + 1):
-                model = self._fit(sides, k)
-                density[model.rows] = model.density
-        return Reading.of(density, self.data.codes, self.data.prior)
+        found = self._reading(self._rows(shown))
+        return Reading.of(found.held_out, self.data.codes, self.data.prior)
 
     def where(self, shown: Tensor) -> Floats:
         """(h, w) nats that each pixel carries, averaged over random orders of hiding."""
         rng = generator(self.seed, "edge orders")
-        sides = self._features(shown)
+        rows = self._rows(shown)
         height, width = (_overlap(side) for side in shown.shape)
         live = (height @ shown.double().numpy() @ width.T).ravel() > _NOTHING
         total = np.zeros(CELLS**2)
         seen = np.zeros(CELLS**2)
-        with one_thread():
-            for k in range(int(self.fold.max()) + 1):
-                model = self._fit(sides, k)
-                for x, scores in zip(model.asked, model.scores, strict=True):
-                    parts = np.stack(
-                        [placed(x * row, self.data.channels) for row in model.weights], axis=1
-                    )
-                    _charge(parts - parts.mean(axis=0), scores, live, rng, total, seen)
+        member = self._reading(rows).tried[0]
+        for k in range(len(member.paths)):
+            model = member.fitted(k)
+            weights = member.weight * model.weights
+            for x in rows[np.flatnonzero(self.fold == k)].sides:
+                scores = x @ weights.T + member.weight * model.offset
+                parts = np.stack([placed(x * row, self.data.channels) for row in weights], axis=1)
+                _charge(parts - parts.mean(axis=0), scores, live, rng, total, seen)
         carried = (total / np.maximum(seen, 1)).reshape(CELLS, CELLS)
         # From places to pixels; each pixel gets the share of a place that it covers.
         down, across = (part / part.sum(axis=1, keepdims=True) for part in (height, width))
         return np.asarray(down.T @ carried @ across)
 
-    def _features(self, shown: Tensor) -> list[Floats]:
+    def _rows(self, shown: Tensor) -> SidesOfImages:
         """(n, features) of the release, and of its mirror image."""
         import torch
 
         plain = []
         turned = []
-        with torch.no_grad(), one_thread():
-            for start in range(0, len(self.data.codes), _BATCH):
-                x = self.data.composed(
-                    np.arange(start, min(start + _BATCH, len(self.data.codes))), shown
-                )
-                plain.append(edges_and_shades(x))
-                if self.mirror:
-                    turned.append(edges_and_shades(x.flip(3)))
-        return [torch.cat(parts).numpy() for parts in (plain, turned) if parts]
+        for start in range(0, len(self.data.codes), _BATCH):
+            x = self.data.composed(
+                np.arange(start, min(start + _BATCH, len(self.data.codes))), shown
+            )
+            plain.append(edges_and_shades(x))
+            if self.mirror:
+                turned.append(edges_and_shades(x.flip(3)))
+        return SidesOfImages(tuple(torch.cat(parts).numpy() for parts in (plain, turned) if parts))
 
-    def _fit(self, sides: list[Floats], k: int) -> _Model:
-        """Fit on all folds but k, on both sides of the images, and answer about fold k."""
-        learn = np.flatnonzero(self.fold != k)
-        rows = np.flatnonzero(self.fold == k)
-        codes = self.data.codes
-        prior = self.data.prior
-        scaler = StandardScaler().fit(sides[0][learn])
-        known = np.concatenate([scaler.transform(side[learn]) for side in sides])
-        model = self._models[k]
-        model.C = 1.0 / len(known)  # as many nats of penalty for a weight of 1 as for one image
-        with warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore", ConvergenceWarning
-            )  # so many steps show where a secret sits
-            model.fit(known, np.tile(codes[learn], len(sides)))
-        asked = np.stack([scaler.transform(side[rows]) for side in sides])
-        weights = model.coef_
-        offset = model.intercept_
-        if len(prior) == 2:
-            weights = np.concatenate([0 * weights, weights])
-            offset = np.array([0.0, float(offset[0])])
-        scores = asked @ weights.T + offset
-        belief = _belief(scores.mean(axis=0), codes[rows])
-        density = log_softmax(belief * scores.mean(axis=0), axis=1) - np.log(prior)
-        return _Model(rows, asked, belief * weights, belief * scores, density)
+    def _reading(self, rows: SidesOfImages) -> reader.Reading:
+        data = self.data
+        with one_thread():
+            return reader.read(
+                rows,
+                data.codes,
+                [self.learner],
+                fold=self.fold,
+                log_prior=np.log(data.prior),
+                drop=False,
+            )
 
 
 def by_kind(values: Floats, channels: int) -> tuple[Floats, Floats, Floats]:
@@ -305,7 +265,7 @@ def placed(values: Floats, channels: int) -> Floats:
 def _charge(
     parts: Floats,
     scores: Floats,
-    live: Labels,
+    live: Bools,
     rng: np.random.Generator,
     total: Floats,
     seen: Floats,
@@ -329,15 +289,6 @@ def _charge(
             )
             total += tiles @ (lost / tiles.sum(axis=0))
             seen += len(some) * tiles.sum(axis=1)
-
-
-def _belief(scores: Floats, codes: Labels) -> float:
-    """The factor on the scores that suits images best that were not used to fit them."""
-    gains = [
-        log_softmax(factor * scores, axis=1)[np.arange(len(codes)), codes].mean()
-        for factor in _BELIEFS
-    ]
-    return float(_BELIEFS[int(np.argmax(gains))])
 
 
 def _overlap(side: int) -> Floats:

@@ -26,8 +26,9 @@ from lowtide.disclose.noise import Ids, KeyedNoise
 from lowtide.disclose.saved import Parts, Tensors
 from lowtide.disclose.secret_codes import SecretCodes
 from lowtide.errors import LowtideError
+from lowtide.estimate.stack import is_clear
 from lowtide.images.encoder import Grid, Images
-from lowtide.images.region_density import Reader, fit_reader, is_read
+from lowtide.images.region_density import RegionReader, fit_reader
 from lowtide.images.region_donors import Looks, change_places
 from lowtide.images.regions import Region
 from lowtide.theory import redraw as theory
@@ -94,6 +95,7 @@ class RedrawRegion:
         region: what is kept or replaced.
         rest: reads images whose region is blank.
         passes: readers of whole images, one for each pass.
+        mirror: whether readers take an image and its mirror image for the same.
         width: how far `log P'_s/R` of an image may be from 0.
         secret: the values of the secret, which say the class of an image that is released.
         seed: of the folds.
@@ -102,8 +104,9 @@ class RedrawRegion:
     name: ClassVar[str] = "redraw"
     grid: Grid
     region: Region
-    rest: Reader = field(repr=False)
-    passes: tuple[Reader, ...] = field(repr=False)
+    rest: RegionReader = field(repr=False)
+    passes: tuple[RegionReader, ...] = field(repr=False)
+    mirror: bool
     width: float
     secret: SecretCodes = field(repr=False)
     seed: int = 0
@@ -138,16 +141,15 @@ class RedrawRegion:
     def parts(self) -> Parts:
         """Plain JSON, and the region and the readers as tensors."""
         arrays: dict[str, NDArray[Any]] = {"region": self.region.mask}
-        for name, reader in (
-            ("rest", self.rest),
-            *((f"pass {k}", one) for k, one in enumerate(self.passes)),
-        ):
-            arrays |= {f"{name}.{part}": array for part, array in reader.arrays().items()}
+        readers = []
+        for number, reader in enumerate((self.rest, *self.passes)):
+            described, own = reader.parts()
+            readers.append(described)
+            arrays |= {f"{number}.{name}": array for name, array in own.items()}
         config = {
             "name": self.name,
-            "passes": len(self.passes),
-            "factor": self.rest.folds[0].factor,
-            "mirror": self.rest.folds[0].mirror,
+            "readers": readers,
+            "mirror": self.mirror,
             "width": None if np.isinf(self.width) else self.width,
             "seed": self.seed,
             "secret": self.secret.to_config(),
@@ -163,25 +165,27 @@ class RedrawRegion:
                 "the region of the plan is of another size than its images; make it again"
             )
 
-        def reader(name: str) -> Reader:
-            own = {
-                key.removeprefix(f"{name}."): t
-                for key, t in tensors.items()
-                if key.startswith(f"{name}.")
-            }
-            return Reader.of_arrays(
-                own,
-                folds=FOLDS,
-                channels=grid.channels,
-                factor=int(config["factor"]),
-                mirror=bool(config["mirror"]),
+        readers: list[RegionReader] = []
+        for number, described in enumerate(config["readers"]):
+            start = f"{number}."
+            own = {k.removeprefix(start): t for k, t in tensors.items() if k.startswith(start)}
+            clean = readers[1] if len(readers) > 1 else None
+            readers.append(
+                RegionReader.of_parts(
+                    described,
+                    own,
+                    clean,
+                    folds=FOLDS,
+                    channels=grid.channels,
+                    mirror=bool(config["mirror"]),
+                )
             )
-
         return cls(
             grid,
             Region(mask),
-            reader("rest"),
-            tuple(reader(f"pass {k}") for k in range(int(config["passes"]))),
+            readers[0],
+            tuple(readers[1:]),
+            bool(config["mirror"]),
             np.inf if config["width"] is None else float(config["width"]),
             SecretCodes.from_config(config["secret"]),
             int(config["seed"]),
@@ -227,7 +231,7 @@ class _File:
         for start in range(0, len(self.images), _AT_ONCE):
             yield np.arange(start, min(start + _AT_ONCE, len(self.images)))
 
-    def follow(self, reader: Reader, number: int) -> None:
+    def follow(self, reader: RegionReader, number: int) -> None:
         """Keep or replace the region of every image, by the density of one pass."""
         drawn = self.noise.derive(b"regions, pass %d" % number).uniform(
             self.numbers, 0, 1 + 2 * _PROPOSALS
@@ -248,7 +252,7 @@ class _File:
         given = change_places(self.looks, out, weigh, drawn[out, 1 : 1 + _PROPOSALS], _PROPOSALS)
         self.release.holder[out] = holder[out[given]]
 
-    def _levels(self, reader: Reader, drawn: Floats) -> tuple[Floats, Floats, Floats]:
+    def _levels(self, reader: RegionReader, drawn: Floats) -> tuple[Floats, Floats, Floats]:
         """Floor, cap and `log Σ Q e^i` (n,) of the density of every image; without a budget all are
         0.
         """
@@ -270,7 +274,7 @@ class _File:
             floor[part], cap[part] = theory.levels(i - shift[part, None], 1 / i.shape[1], *limits)
         return floor, cap, shift
 
-    def _told(self, reader: Reader, rows: Ints, holder: Ints) -> Floats:
+    def _told(self, reader: RegionReader, rows: Ints, holder: Ints) -> Floats:
         """`i(s; region | rest)`, (k,), of some rows at their classes, with the regions of `holder`
         (k,).
         """
@@ -331,30 +335,32 @@ def fit_region(
     turns = passes if width == 0 else 1
     file = _File(images, codes, region, noise, width=width, seed=seed)
     how: dict[str, Any] = {"mirror": mirror, "steps": steps}
-    rest, file.before = fit_reader(
-        lambda rows: region.blank(images.read(rows)),
+    blank = np.concatenate([region.blank(images.read(part)) for part in file.parts()])
+    rest, _ = fit_reader(
+        blank,
         codes,
         file.fold,
         seed=seed,
         tick=lambda done: tick(done / (turns + 1)),
         **how,
     )
+    file.before = rest.about(blank, file.fold)
     readers = _fit_passes(file, turns, seed, tick, how)
-    return RedrawRegion(grid, region, rest, readers, width, secret, seed), file.release
+    return RedrawRegion(grid, region, rest, readers, mirror, width, secret, seed), file.release
 
 
 def _fit_passes(
     file: _File, turns: int, seed: int, tick: Tick, how: Mapping[str, Any]
-) -> tuple[Reader, ...]:
+) -> tuple[RegionReader, ...]:
     """The readers of the passes, each fitted to what the one before has released; a pass that reads
     nothing is last.
     """
-    readers: list[Reader] = []
+    readers: list[RegionReader] = []
     for turn in range(turns):
         # In memory: every network reads all of it.
         shown = np.concatenate([file.release.read(part) for part in file.parts()])
-        reader, told = fit_reader(
-            shown.__getitem__,
+        reader, reading = fit_reader(
+            shown,
             file.codes,
             file.fold,
             before=file.before,
@@ -364,7 +370,9 @@ def _fit_passes(
             tick=partial(_in_turn, tick, turn + 1, turns + 1),
             **how,
         )
-        if not is_read(told, file.before, file.codes):
+        own = np.arange(len(file.codes)), file.codes
+        more = (reading.held_out - file.before)[own]  # than the rest of each image tells
+        if not reading.found or not is_clear(more):
             break
         file.follow(reader, turn)
         readers.append(reader)

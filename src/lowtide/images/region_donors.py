@@ -17,7 +17,7 @@ from scipy.optimize import linear_sum_assignment
 from lowtide.disclose.noise import Ids
 from lowtide.extras import need_torch
 from lowtide.images.encoder import Images
-from lowtide.images.planning_attackers import averaged
+from lowtide.images.networks import averaged
 from lowtide.images.regions import Region
 from lowtide.types import Floats, Ints, Pixels
 

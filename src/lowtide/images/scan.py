@@ -25,7 +25,9 @@ from lowtide.estimate.stack import cross_weighed
 from lowtide.estimate.tide import TIDE
 from lowtide.extras import need_torch
 from lowtide.formatting import html_of, text_of
-from lowtide.images.attackers import IMAGE_ATTACKERS, Album, symmetric
+from lowtide.images.album import Album
+from lowtide.images.attackers import IMAGE_ATTACKERS
+from lowtide.images.edges import symmetric
 from lowtide.images.encoder import Chosen, Grid, ImageEncoder, as_images, mean_image
 from lowtide.interface import NATS_PER_BIT, Estimate, Reported, TextTable
 from lowtide.labels import read_classes

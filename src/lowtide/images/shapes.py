@@ -22,7 +22,7 @@ from scipy import ndimage
 from scipy.linalg import cho_factor, cho_solve, cholesky, solve_triangular
 from scipy.stats import rankdata
 
-from lowtide.images.attackers import edges_and_shades
+from lowtide.images.edges import edges_and_shades
 from lowtide.images.encoder import Grid
 from lowtide.images.planning_attackers import CELLS, Thumbnails, at_places, by_kind
 from lowtide.splits import generator_for, stratified_sample
