@@ -19,12 +19,14 @@ from torch import Tensor, nn
 from lowtide.estimate.density import FitReport
 from lowtide.estimate.learners.base import Array, Critic
 from lowtide.estimate.objectives import Checkpoints, Objective, Options, fingerprint, get_objective
-from lowtide.images.convnets import fast, paper_cnn, pixels_seen, restore, saved, to_input
+from lowtide.images.any_mask import pixels_seen, restore
+from lowtide.images.convnets import fast, paper_cnn, to_input
 from lowtide.images.encoder import Grid
-from lowtide.images.training import Journal, TrainingImages
+from lowtide.images.training import Journal
 from lowtide.progress import progress_bar
 from lowtide.training import minimise, seeded, to_device
 from lowtide.types import Bools, Ints, Pixels
+from paper.training_images import TrainingImages
 
 _EPOCHS = 100
 _ENOUGH = 1000  # training images that the training figure is taken from
@@ -120,7 +122,9 @@ class PaperImages(Critic):
 
     def tensors(self) -> dict[str, Array]:
         """The weights, and the canvas."""
-        return saved("paper", [self.net]) | {"canvas": self.canvas.numpy()}
+        weights = self.net.state_dict().items()
+        own = {f"paper.0.{name}": value.numpy() for name, value in weights}
+        return own | {"canvas": self.canvas.numpy()}
 
     @classmethod
     def from_saved(cls, settings: dict[str, Any], tensors: dict[str, Array]) -> PaperImages:
@@ -128,7 +132,7 @@ class PaperImages(Critic):
         grid = Grid(**settings["grid"])
         classes = int(settings["classes"])
         net = paper_cnn(grid.height, grid.width, grid.channels, classes)
-        restore("paper", [net], tensors)
+        restore(net, "paper.0.", tensors)
         return cls(grid, classes, net, torch.from_numpy(tensors["canvas"]))
 
 

@@ -17,14 +17,15 @@ from torch import Tensor
 from lowtide import Density
 from lowtide.checks import one_of
 from lowtide.estimate.objectives import Options, fingerprint
+from lowtide.images.album import Album
 from lowtide.images.convnets import fast
 from lowtide.images.encoder import Grid, ImageEncoder, Images, mean_image
-from lowtide.images.training import TrainingImages, in_memory
 from lowtide.interface import NATS_PER_BIT
 from lowtide.labels import read_classes
 from lowtide.progress import progress_bar
 from lowtide.types import Floats, Floats32, Ints
 from paper.images import PaperImages, fit_paper_images
+from paper.training_images import TrainingImages
 
 FILLS = ("grey", "black", "white", "mean face", "noise")
 READINGS = ("face by face", "own class", "mean map", "face by face, relative", "mean map, relative")
@@ -88,7 +89,7 @@ def fit_once(
             return found
     classes, codes = read_classes(s)
     grid = Grid(*images.shape, min(8, *images.shape[:2]))
-    album = TrainingImages(in_memory(images), codes, grid, classes.prior)
+    album = TrainingImages(Album.of(images).images, codes, grid, classes.prior)
     steps = epochs * max(1, len(s) // min(batch, len(s)))
     options = Options(
         features=grid.patch,

@@ -11,9 +11,10 @@ from lowtide.bundles import write_bundle
 from lowtide.errors import LowtideError
 from lowtide.estimate.learners.base import normalise
 from lowtide.estimate.objectives import Options
+from lowtide.images import album, any_mask
 from lowtide.images import fitting as image_fitting
-from lowtide.images import training as image_training
-from lowtide.images.convnets import ImageCritic, small_cnn
+from lowtide.images.any_mask import PatchCritic
+from lowtide.images.convnets import small_cnn
 from lowtide.images.encoder import Grid, ImageEncoder, Stack
 from lowtide.labels import Classes
 
@@ -45,7 +46,6 @@ def fit(x, s, **options):
 
 @pytest.fixture(scope="module")
 def tide():
-    """Takes more than 10 s: seven networks."""
     return fit(*draw(400, 0))
 
 
@@ -63,7 +63,7 @@ class TestAnswers:
 
     def test_held_out_information_is_clearly_positive(self, tide, held_out):
         assert tide.information(*held_out).low > 0.1
-        assert tide.information_.n == 200  # the other half has chosen
+        assert tide.information_.n == 400
         assert tide.information_.low > 0.1
 
     def test_shapes_and_identities(self, tide, held_out):
@@ -93,7 +93,7 @@ class TestAnswers:
         x = held_out[0][:6]
         attribution = tide.shapley(x, orders=8)
         assert np.abs(attribution.values).max(axis=2).sum(axis=0).argmax() in (TOLD, TOLD + 1)
-        whole = tide.artefact.critic.masked_scores(x, np.ones((6, 16), dtype=bool))
+        whole = tide.artefact.critic.scores(x)
         whole = normalise(whole, np.log(tide.artefact.classes.prior)).clip(-3, 3)
         np.testing.assert_allclose(attribution.values.sum(axis=1), whole, atol=1e-4)
         assert attribution.error.shape == (6, 16, 2)
@@ -117,13 +117,13 @@ class TestAnswers:
         assert tide.n_features_in_ == 256
         assert list(tide.classes_) == [0, 1]
         assert not tide.converged_  # it was cut short
-        assert set(tide.artefact.report.candidates) == {"null", "causal", "any-mask"}
+        assert set(tide.artefact.report.candidates) == {"null", "any-mask network"}
 
 
 def test_blocks_of_many_patches_share_their_value():
     grid = Grid(16, 16, 1, 1)
     torch.manual_seed(0)
-    critic = ImageCritic(grid, 2, [], [small_cnn(2, 2)])
+    critic = PatchCritic(grid, 2, [small_cnn(2, 2)])
     density = Density(
         Classes((0, 1), np.array([0.5, 0.5])), grid.features, critic, 3.0, ImageEncoder(grid)
     )
@@ -196,9 +196,9 @@ class TestMemory:
     def test_images_beyond_the_memory_limit_are_read_by_batches(self, monkeypatch):
         x, s = draw(200, 0)
         images = Counting(x)
-        monkeypatch.setattr(image_training, "KEPT", 1000)
+        monkeypatch.setattr(album, "_IN_MEMORY", 1000)
         tide = fit(images, s, max_steps=5)
-        assert images.largest <= 64
+        assert images.largest <= 128
         assert images.reads > 20
         few = images.reads
         tide.density(images)
@@ -208,25 +208,36 @@ class TestMemory:
         x, s = draw(300, 0)
         images = Counting(x)
         fit(images, s, max_steps=1)
-        assert images.reads == 2
-        assert images.largest == 256
+        assert images.reads == 1
 
 
 def test_an_interrupted_fit_goes_on_where_it_stopped(tmp_path, monkeypatch):
     x, s = draw(60, 0)
     whole = fit(x, s, max_steps=4)
+    train = any_mask.train
+    trained = []
 
-    def interrupt(*_, **__):
-        raise KeyboardInterrupt
+    def interrupted(*args, **options):
+        if trained:
+            raise KeyboardInterrupt
+        trained.append(True)
+        return train(*args, **options)
 
     with monkeypatch.context() as patch:
-        patch.setattr(image_training, "train_masked", interrupt)
+        patch.setattr(any_mask, "train", interrupted)
         with pytest.raises(KeyboardInterrupt):
             fit(x, s, max_steps=4, checkpoint=str(tmp_path))
-    assert len(list(tmp_path.glob("c*-*.safetensors"))) == 5
+    assert len(list(tmp_path.glob("masked-*.safetensors"))) == 1
+    counted = []
+
+    def counting(*args, **options):
+        counted.append(True)
+        return train(*args, **options)
+
     with monkeypatch.context() as patch:
-        patch.setattr(image_training, "train_causal", interrupt)
+        patch.setattr(any_mask, "train", counting)
         again = fit(x, s, max_steps=4, checkpoint=str(tmp_path))
+    assert len(counted) == 1
     assert again.artefact.report == whole.artefact.report
     assert not list(tmp_path.iterdir())
 
@@ -281,7 +292,7 @@ class TestBadInput:
         write_bundle(
             tmp_path / "b",
             config,
-            {name: v for name, v in tensors.items() if not name.startswith("causal.0.head")},
+            {name: v for name, v in tensors.items() if not name.endswith("bias")},
         )
         with pytest.raises(LowtideError, match="lacks or garbles"):
             Density.load(tmp_path / "b")

@@ -5,7 +5,6 @@ import pytest
 
 from lowtide import worlds
 from lowtide.estimate.tide import TIDE
-from lowtide.images import scan as scanning
 from lowtide.images.scan import scan_images
 
 WORLD = worlds.drawn_faces(16)
@@ -17,13 +16,12 @@ def faces():
     return (255 * WORLD.images(x)).round().astype(np.uint8), s
 
 
-def scanned(images, s, monkeypatch):
-    monkeypatch.setattr(scanning, "_MANY", 300)  # one network of each kind, as of many images
+def scanned(images, s):
     return scan_images(images, s, estimator=TIDE(8, max_steps=60, progress=False, random_state=1))
 
 
-def test_a_scan_states_what_its_readers_read_together_and_no_more_than_there_is(faces, monkeypatch):
-    found = scanned(*faces, monkeypatch)
+def test_a_scan_states_what_its_readers_read_together_and_no_more_than_there_is(faces):
+    found = scanned(*faces)
     alone = {name: one.value for name, one in found.readers.items()}
     assert list(alone) == [
         "the density of patches",
@@ -38,9 +36,9 @@ def test_a_scan_states_what_its_readers_read_together_and_no_more_than_there_is(
     assert found.to_json()["readers_nats"]["edges"]["value"] == alone["edges"]
 
 
-def test_a_scan_reads_nothing_of_a_secret_that_images_do_not_tell(faces, monkeypatch):
+def test_a_scan_reads_nothing_of_a_secret_that_images_do_not_tell(faces):
     images, s = faces
-    found = scanned(images, np.random.default_rng(2).permutation(s), monkeypatch)
+    found = scanned(images, np.random.default_rng(2).permutation(s))
     assert found.information.low <= 0
     assert found.information.value < 0.03
 

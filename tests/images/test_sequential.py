@@ -27,11 +27,11 @@ def faces(n, seed):
 
 @pytest.fixture(scope="module")
 def fitted():
-    """More than 10 s: five networks or so for the raw images, as many for the half disclosed; 40
-    steps are too few.
+    """More than 10 s: two networks for the raw images, as many for the half disclosed; 60 steps are
+    too few.
     """
     images, s = faces(300, seed=1)
-    tide = TIDE(PATCH, max_steps=60, folds=2, progress=False)
+    tide = TIDE(PATCH, max_steps=240, folds=2, progress=False)
     settings = ImageSettings(attackers=("edges",))
     return Obfuscator(tide, "sequential", epsilon=0.3, settings=settings, progress=False).fit(
         images, s

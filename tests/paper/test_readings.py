@@ -9,11 +9,11 @@ import torch
 from lowtide.errors import LowtideError
 from lowtide.estimate.objectives import Options
 from lowtide.images.encoder import Grid, Stack
-from lowtide.images.training import TrainingImages
 from lowtide.training import one_thread
 from lowtide.worlds import drawn_faces
 from paper import readings
 from paper.images import fit_paper_images
+from paper.training_images import TrainingImages
 
 MOUTH = 9  # the patch, of 16, with which the mouth begins
 LATER = slice(MOUTH + 1, None)

@@ -1,31 +1,21 @@
 """Convolutional networks for images, and what all training on images shares: inputs, augmentation,
 fast arithmetic.
-
-Critics of images: causal networks for prefixes and whole images, any-mask networks for every other
-subset.
-
-Both kinds are small ensembles whose scores are averaged. Any-mask networks see the image with its
-unseen patches at mid-grey, and one more channel that says which pixels are seen.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from lowtide.checks import count
-from lowtide.estimate.learners.base import Array, Critic
 from lowtide.estimate.training import Dropout
-from lowtide.images.causal import CausalNet
-from lowtide.images.encoder import Grid
 from lowtide.training import device_in_use
-from lowtide.types import Bools, Ints, Pixels
+from lowtide.types import Pixels
 
 _LARGE = 100  # pixels; larger images get the paper's network for CelebA
 _LEAST = 8
@@ -235,187 +225,3 @@ def _stretch(side: int, share: Tensor, at: Tensor) -> Tensor:
     start = at * (side + length) - length
     place = torch.arange(side)
     return (place >= start) & (place < start + length)
-
-
-_BLOCKS = 8  # players of the order-free attribution, down and across, at most
-_AT_ONCE = 64  # images a network sees at once where many masks are asked about
-
-
-def pixels_seen(seen: Tensor, grid: Grid) -> Tensor:
-    """A mask of patches (n, m) as one of pixels, (n, 1, height, width)."""
-    cells = seen.view(-1, 1, grid.down, grid.across).repeat_interleave(grid.patch, 2)[
-        :, :, : grid.height
-    ]
-    return cells.repeat_interleave(grid.patch, 3)[..., : grid.width]
-
-
-def masked_input(x: Tensor, seen: Tensor, grid: Grid) -> Tensor:
-    """Images (n, channels, height, width) with unseen patches at 0, mid-grey, and the mask as one
-    more channel.
-    """
-    shown = pixels_seen(seen, grid).to(x.dtype)
-    # Centred on 0 like the pixels, and as wide: 1 where seen, −1 where not.
-    return torch.cat([x * shown, 2 * shown - 1], dim=1).contiguous(
-        memory_format=torch.channels_last
-    )
-
-
-class ImageCritic(Critic):
-    """A fitted critic of images.
-
-    Whole images and prefixes are answered by the causal networks, so that prefixes end in the
-    whole; all other subsets by the any-mask networks.
-
-    Attributes:
-        grid: size of the images and of their patches.
-        classes: |S|.
-        causal: the causal networks.
-        masked: the any-mask networks, with one input channel more than the image has.
-        belief: what the scores of the causal and of the any-mask networks are multiplied by, from
-            held-out images.
-    """
-
-    kind: ClassVar[str] = "image"
-
-    def __init__(
-        self,
-        grid: Grid,
-        classes: int,
-        causal: Sequence[CausalNet],
-        masked: Sequence[nn.Module],
-        belief: tuple[float, float] = (1.0, 1.0),
-    ) -> None:
-        self.grid = grid
-        self.classes = classes
-        self.belief = belief
-        self.causal = [net.eval() for net in causal]
-        self.masked = [net.eval() for net in masked]
-
-    def scores(self, x: Pixels, seen: Bools | None = None) -> Array:
-        """Scores (n, |S|) of images (n, height, width, channels); `seen` is (n, m)."""
-        if seen is None:
-            return self._causal(x, torch.tensor([len(self.grid) - 1]))[:, 0]
-        length = seen.sum(axis=1)
-        prefix = ((np.arange(len(self.grid)) < length[:, None]) == seen).all(axis=1)
-        result = np.zeros((len(x), self.classes), dtype=np.float32)
-        first = np.flatnonzero(prefix)
-        other = np.flatnonzero(~prefix)
-        if len(first):
-            ends, place = np.unique(length[first], return_inverse=True)
-            # Nothing seen is a prefix, too; its score is exactly 0.
-            scores = self._causal(x[first], torch.from_numpy((ends - 1).clip(min=0)))
-            result[first] = scores[np.arange(len(first)), place] * (length[first] > 0)[:, None]
-        if len(other):
-            result[other] = self.masked_scores(x[other], seen[other])
-        return result
-
-    @torch.no_grad()
-    def masked_scores(self, x: Pixels, seen: Bools) -> Array:
-        """Scores (n, |S|) by the any-mask networks alone, whatever the mask (n, m); 0 where nothing
-        is seen.
-        """
-        inputs = masked_input(to_input(x), torch.from_numpy(seen), self.grid)
-        scores = torch.stack([net(inputs) for net in self.masked]).mean(dim=0) * self.belief[1]
-        return np.asarray(scores.numpy() * seen.any(axis=1, keepdims=True))
-
-    def prefix_scores(self, x: Pixels, order: Ints | None = None) -> Array:
-        """Scores (n, m + 1, |S|): row by row in one pass; along another `order` (m,) one by one, by
-        any-mask nets.
-        """
-        if order is None:
-            return np.pad(self._causal(x, None), ((0, 0), (1, 0), (0, 0)))
-        return self.walk(x, [patch[None] for patch in order])
-
-    def walk(self, x: Pixels, players: Sequence[Ints]) -> Array:
-        """Scores (n, k + 1, |S|) while k players, each given by its patches, are shown one after
-        the other.
-        """
-        shown = np.zeros((len(players) + 1, len(self.grid)), dtype=bool)
-        for step, patches in enumerate(players):
-            shown[step + 1] = shown[step]
-            shown[step + 1, patches] = True
-        parts = []
-        for image in x:
-            blocks = [shown[k : k + _AT_ONCE] for k in range(0, len(shown), _AT_ONCE)]
-            answers = [
-                self.masked_scores(np.broadcast_to(image, (len(b), *image.shape)), b)
-                for b in blocks
-            ]
-            parts.append(np.concatenate(answers))
-        return np.stack(parts)
-
-    def player_scores(self, x: Pixels, order: Ints) -> Array:
-        """Scores (n, k + 1, |S|) while the patches of k blocks are shown one block after the
-        other.
-        """
-        block = self.players(len(self.grid))
-        return self.walk(x, [np.flatnonzero(block == k) for k in order])
-
-    def players(self, features: int) -> Ints:
-        """(m,) the block of each patch: 8 × 8 blocks at most."""
-        grid = self.grid
-        rows = np.arange(grid.down) * min(_BLOCKS, grid.down) // grid.down
-        columns = np.arange(grid.across) * min(_BLOCKS, grid.across) // grid.across
-        return np.asarray(
-            (rows[:, None] * min(_BLOCKS, grid.across) + columns).ravel(), dtype=np.intp
-        )
-
-    @torch.no_grad()
-    def _causal(self, x: Pixels, at: Tensor | None) -> Array:
-        inputs = to_input(x)
-        return np.asarray(
-            (
-                torch.stack([net(inputs, at) for net in self.causal]).mean(dim=0) * self.belief[0]
-            ).numpy()
-        )
-
-    def settings(self) -> dict[str, Any]:
-        """The grid, the classes, how many networks of each kind, and how far they are believed."""
-        return {
-            "grid": asdict(self.grid),
-            "classes": self.classes,
-            "causal": len(self.causal),
-            "masked": len(self.masked),
-            "belief": list(self.belief),
-        }
-
-    def tensors(self) -> dict[str, Array]:
-        """The weights of all networks."""
-        return saved("causal", self.causal) | saved("masked", self.masked)
-
-    @classmethod
-    def from_saved(cls, settings: dict[str, Any], tensors: dict[str, Array]) -> ImageCritic:
-        """Rebuild it."""
-        grid = Grid(**settings["grid"])
-        classes = int(settings["classes"])
-        causal = [CausalNet(grid, classes) for _ in range(settings["causal"])]
-        masked = [small_cnn(grid.channels + 1, classes) for _ in range(settings["masked"])]
-        restore("causal", causal, tensors)
-        restore("masked", masked, tensors)
-        first, second = settings["belief"]
-        return cls(grid, classes, causal, masked, (float(first), float(second)))
-
-
-def saved(kind: str, nets: Sequence[nn.Module]) -> dict[str, Array]:
-    """The weights of some networks, by kind, number and name."""
-    states = (net.state_dict() for net in nets)
-    return {
-        f"{kind}.{k}.{name}": value.numpy()
-        for k, state in enumerate(states)
-        for name, value in state.items()
-    }
-
-
-def restore(kind: str, nets: Sequence[nn.Module], tensors: dict[str, Array]) -> None:
-    """Give networks the weights that `saved` named; raises `KeyError` where they do not fit."""
-    for k, net in enumerate(nets):
-        start = f"{kind}.{k}."
-        own = {
-            name.removeprefix(start): torch.from_numpy(value)
-            for name, value in tensors.items()
-            if name.startswith(start)
-        }
-        try:
-            net.load_state_dict(own)
-        except RuntimeError as error:  # torch's word for missing or misshapen tensors
-            raise KeyError(start) from error

@@ -227,8 +227,14 @@ class PatchPolicy(Protocol):
         ...
 
 
-class PatchConditionals(Protocol):
+class PatchDensity(Protocol):
     """What a rule that goes patch by patch asks: a fitted density of images."""
+
+    def observed(self, x: Any, mask: Any) -> Any:
+        """`i(s; x_A)`, (n, |S|), of images of which the patches where `mask` (m,) is true are
+        seen.
+        """
+        ...
 
     def conditionals(self, x: Any) -> Any:
         """`i(s; x_j | x^{j−1})`, (n, m, |S|), of images."""
@@ -343,7 +349,7 @@ class FixedPatches:
 
 
 def threshold_parts(
-    name: str, density: PatchConditionals, epsilon: float, keep: Bools, hide: Bools
+    name: str, density: PatchDensity, epsilon: float, keep: Bools, hide: Bools
 ) -> Parts:
     """A policy that hides where a density exceeds ε as plain JSON, and the weights of the
     density.

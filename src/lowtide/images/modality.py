@@ -66,9 +66,9 @@ class ImageModality:
     def critics(self) -> Mapping[str, Any]:
         """Networks, of which each answers by PyTorch."""
         need_torch("a density of images")
-        from lowtide.images.convnets import ImageCritic
+        from lowtide.images.any_mask import PatchCritic
 
-        return {ImageCritic.kind: ImageCritic}
+        return {PatchCritic.kind: PatchCritic}
 
     def claims(self, x: Any, features: Any = None) -> bool:
         """Whether `x` is images, bytes or not, or features are given by the side of patches."""

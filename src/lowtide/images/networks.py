@@ -38,7 +38,7 @@ class NetworkRecipe:
         decay: weight decay.
         erase: whether to cover a rectangle of most images while training, so that no feature is
             relied on alone.
-        side: pixels of the longer side that the network sees, about; `None` for all.
+        side: pixels of the shorter side that the network sees, about; `None` for all.
         batch: images in a step, at least and at most.
         steps: at least and at most; `None` for as many as attackers take.
     """
@@ -93,7 +93,7 @@ class Network:
         net: the network.
         mirror: whether it answers with the mean over both sides of an image.
         log_prior: (|S|,) of the classes.
-        side: pixels of the longer side that it sees, about; `None` for all.
+        side: pixels of the shorter side that it sees, about; `None` for all.
     """
 
     net: nn.Module = field(repr=False)
@@ -121,10 +121,10 @@ class Network:
 
 
 def smaller(x: Tensor, side: int | None) -> Tensor:
-    """Images (n, channels, height, width) averaged down by a whole factor, to about so many pixels
-    on the longer side.
+    """Images (n, channels, height, width) averaged down by a whole factor, to a shorter side of so
+    many pixels or a little more; as they are with `None`.
     """
-    return x if side is None else averaged(x, max(1, round(max(x.shape[2:]) / side)))
+    return x if side is None else averaged(x, max(1, min(x.shape[2:]) // side))
 
 
 def averaged(x: Tensor, factor: int) -> Tensor:

@@ -2,10 +2,9 @@
 
 The policy `sequential` for images: patch by patch, given what the image has already disclosed.
 
-A causal critic answers for all prefixes of an image at once, each patch as it stands. As long as
-nothing is hidden, these are densities given the disclosed past; from the first patch that tells too
-much, which is painted over, the image is asked about again. So an image with k hidden patches takes
-k + 1 passes, and the decisions are those of going through the patches one by one.
+All images go through the patches together, one patch after the other. A patch that tells too much
+is painted over, and what is seen so far is asked about again: m + 1 evaluations for an image of m
+patches, and one more for each that is hidden.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from lowtide.images.encoder import Chosen, Images
 from lowtide.images.mechanism import (
     FixedPatches,
     ImageMechanism,
-    PatchConditionals,
+    PatchDensity,
     PatchPolicy,
     Released,
     threshold_parts,
@@ -226,7 +225,7 @@ class SequentialPatches:
     """
 
     name: ClassVar[str] = "sequential"
-    density: PatchConditionals
+    density: PatchDensity
     mechanism: ImageMechanism
     epsilon: float
     keep: Bools
@@ -243,20 +242,17 @@ class SequentialPatches:
         m = len(self.keep)
         hidden = np.tile(self.hide, (len(pixels), 1))
         shown = self.mechanism.hide(pixels, hidden)
-        start = np.zeros(len(pixels), dtype=np.intp)
-        active = np.arange(len(pixels))
-        free = ~self.keep & ~self.hide
-        while len(active):
-            steps = np.abs(np.asarray(self.density.conditionals(shown[active]))).max(axis=-1)
-            telling = (steps > self.epsilon) & free & (np.arange(m) >= start[active, None])
-            found = telling.any(axis=1)
-            first = telling.argmax(axis=1)[found]
-            active = active[found]
-            hidden[active, first] = True
-            start[active] = first + 1
-            if len(active):
-                shown[active] = self.mechanism.hide(pixels[active], hidden[active])
-            active = active[first + 1 < m]
+        before = np.asarray(self.density.observed(shown, np.zeros(m, dtype=bool)))
+        for j in range(m):
+            past = np.arange(m) <= j
+            after = np.asarray(self.density.observed(shown, past))
+            if not (self.keep[j] or self.hide[j]):
+                telling = np.abs(after - before).max(axis=-1) > self.epsilon
+                hidden[telling, j] = True
+                if telling.any():
+                    shown[telling] = self.mechanism.hide(pixels[telling], hidden[telling])
+                    after[telling] = self.density.observed(shown[telling], past)
+            before = after
         return hidden
 
     def parts(self) -> Parts:

@@ -2,55 +2,51 @@
 
 What a whole image tells is read by several at once, each of which misses something: a density of
 patches, and the attackers of an audit that are quickly trained. All learn from the same seven
-tenths of the images. Their densities are added, with weights for each fifth of the other images
-from the other four. Nothing that they do not see is in that number: it is a lower bound, up to
-chance. Which patches tell it is asked of the density of patches alone.
+tenths of the images, and the one reader weighs them on the others. Nothing that they do not see is
+in that number: it is a lower bound, up to chance. Which patches tell it is asked of the density of
+patches alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lowtide.attack.attackers import Attacker, taught
 from lowtide.auditing.surface import SurfaceFindings
 from lowtide.checks import LowtideError, check_rows
 from lowtide.estimate.density import Density
+from lowtide.estimate.learners.base import Held, Learner, Path, Stage
 from lowtide.estimate.objectives import information_of
+from lowtide.estimate.reader import NEVER, Reading, read
 from lowtide.estimate.stack import cross_weighed
 from lowtide.estimate.tide import TIDE
 from lowtide.extras import need_torch
 from lowtide.formatting import html_of, text_of
 from lowtide.images.album import Album
 from lowtide.images.attackers import IMAGE_ATTACKERS
-from lowtide.images.edges import symmetric
-from lowtide.images.encoder import Chosen, Grid, ImageEncoder, as_images, mean_image
+from lowtide.images.encoder import Chosen, Grid, as_images, is_side, mean_image
 from lowtide.interface import NATS_PER_BIT, Estimate, Reported, TextTable
 from lowtide.labels import read_classes
-from lowtide.splits import STREAMS, generator_for, stratified_folds, three_tenths
-from lowtide.training import computing_on
-from lowtide.types import Floats, Labels, Pixels
-
-if TYPE_CHECKING:
-    pass
+from lowtide.splits import STREAMS, generator_for, three_tenths
+from lowtide.training import computing_on, one_thread
+from lowtide.types import Floats, Ints, Labels, Pixels
 
 _HELD_OUT = 2000  # images that are asked about
 _ORDER_FREE = 100  # of them: random orders cost one evaluation per block of patches
 _ORDERS = 2
-_MANY = 200  # images to fit to: enough to set some aside and still learn from most
-_BATCH = 64
+_EVALUATIONS = 20_000  # of networks, about, for what patches add in order
+_FEWEST = 20  # images that are asked for it, however many patches they have
 _SHOWN = 10  # patches of a printed table
 _ATTACKERS = (
     "edges",
     "oriented gradients",
     "local patterns",
 )  # networks would take longer than all the rest
-_MIXED = 5  # folds of the held-out images: the readers are weighted by all others
-_LEAST_PER_CLASS = 5  # images that attackers learn from, some of which validate
+_LEAST_PER_CLASS = 5  # images that attackers learn from
 _PATCHES = "the density of patches"
 
 
@@ -182,46 +178,35 @@ def scan_images(
     classes, codes = read_classes(s)
     check_rows("s", codes.shape, len(opened), "images")
     need_torch("a scan of images")
+    from lowtide.images.fitting import fit_patches
+
+    options = estimator._options()
     rng = generator_for("image scan", len(codes))
     rest, held = three_tenths(codes, rng)
-    labels = np.array(classes.labels, dtype=object)[codes]
-    album = Album.of(opened)
-    seed = estimator.random_state
-    attackers = _trained(album[rest], codes[rest], seed)
-    log_prior = np.log(np.bincount(codes[rest]) / len(rest))
-    varied = bool(attackers) and symmetric(album[rest], codes[rest], log_prior, seed)
-    density = _fitted(Chosen(opened, rest), labels[rest], estimator, varied=varied)
     held = rng.permutation(held)[:_HELD_OUT]
-    asked = density.classes.encode(labels[held])
-    total = np.zeros(len(density.features))
-    squares = np.zeros(len(density.features))
-    for start in range(0, len(held), _BATCH):
-        part = np.arange(start, min(start + _BATCH, len(held)))
-        steps = np.asarray(density.conditionals(opened.read(held[part])))[
-            np.arange(len(part)), :, asked[part]
-        ]
-        total = total + steps.sum(axis=0)
-        squares = squares + np.square(steps).sum(axis=0)
-    n = len(held)
-    few = np.arange(min(_ORDER_FREE, len(held)))
+    rows = np.concatenate([rest, held])
+    fold = np.repeat((NEVER, 0), (len(rest), len(held)))
+    album = Album.of(opened)[rows]
+    grid = Grid(*opened.shape, patch=_side(options.features))
+    with computing_on(estimator.device):
+        density, patches = fit_patches(album, codes[rows], classes, grid, fold, options)
+    information, readers = _together(patches, album, codes[rows], fold, options.seed, level)
+    few = held[: min(len(held), max(_FEWEST, _EVALUATIONS // len(grid)))]
+    steps = np.asarray(density.conditionals(Chosen(opened, few)))
+    steps = steps[np.arange(len(few)), :, codes[few]]
+    fewer = held[:_ORDER_FREE]
     shares = density.shapley(
-        Chosen(opened, held[few]), orders=_ORDERS, seed=STREAMS["image scan"]
+        Chosen(opened, fewer), orders=_ORDERS, seed=STREAMS["image scan"]
     ).values
-    shares = shares[few, :, asked[few]]
-    spread = np.maximum(squares / n - np.square(total / n), 0.0)
-    told = {_PATCHES: np.asarray(density.density(Chosen(opened, held)))}
-    log_prior = np.log(np.bincount(codes[rest]) / len(rest))
-    told |= {
-        name: np.log(one.probabilities(album[held])) - log_prior for name, one in attackers.items()
-    }
+    shares = shares[np.arange(len(fewer)), :, codes[fewer]]
     return ImageScan(
-        information=_together(told, codes[held], log_prior, level),
-        grid=Grid(*opened.shape, patch=_side(density)),
-        in_order=total / n,
-        in_order_error=np.sqrt(spread / max(1, n - 1)),
+        information=information,
+        grid=grid,
+        in_order=steps.mean(axis=0),
+        in_order_error=steps.std(axis=0) / np.sqrt(max(1, len(few) - 1)),
         order_free=shares.mean(axis=0),
-        order_free_error=shares.std(axis=0) / np.sqrt(max(1, len(few) - 1)),
-        asked=(n, len(few)),
+        order_free_error=shares.std(axis=0) / np.sqrt(max(1, len(fewer) - 1)),
+        asked=(len(few), len(fewer)),
         mean=np.rint(mean_image(opened)).astype(np.uint8),
         rows=len(codes),
         classes=len(classes.labels),
@@ -229,55 +214,61 @@ def scan_images(
         entropy=float(-(classes.prior * np.log(classes.prior)).sum()),
         density=density,
         secret=secret,
-        readers={
-            name: information_of(one[np.arange(n), codes[held]], level)
-            for name, one in told.items()
-        },
+        readers=readers,
     )
 
 
-def _fitted(images: Chosen, labels: Any, estimator: TIDE, *, varied: bool) -> Density:
-    """The density of patches: cross-fitted where images are few, and one network of each kind where
-    they are many.
-    """
-    from lowtide.images.fitting import fit_once
+@dataclass(frozen=True, eq=False)
+class _Trained:
+    """A learner that has learnt from the images already."""
 
-    if len(images) < _MANY:
-        return estimator.fit(images, labels).artefact
-    with computing_on(estimator.device):
-        return fit_once(images, labels, estimator._options(), varied=varied)
+    path: Path
 
+    name: ClassVar[str] = _PATCHES
+    toll: ClassVar[float] = 0.0
 
-def _trained(album: Album, codes: Labels, seed: int) -> dict[str, Attacker]:
-    """Attackers that have learnt from images of classes (n,); none where a class has too few images
-    for that.
-    """
-    enough = np.bincount(codes).min() >= _LEAST_PER_CLASS
-    return {
-        name: taught(IMAGE_ATTACKERS[name](seed), album, codes)
-        for name in (_ATTACKERS if enough else ())
-    }
+    def fit(
+        self, rows: Album, codes: Labels, log_prior: Floats, held: Held = None, until: Stage = None
+    ) -> Path:
+        """What it has become."""
+        return self.path
 
 
 def _together(
-    told: Mapping[str, Floats], codes: Labels, log_prior: Floats, level: float
-) -> Estimate:
-    """What several read together, in nats: their densities (n, |S|), added with weights from the
-    other folds.
+    patches: Reading, album: Album, codes: Labels, fold: Ints, seed: int, level: float
+) -> tuple[Estimate, dict[str, Estimate]]:
+    """What the density of patches and attackers read together, and each by itself.
 
     Args:
-        told: by name.
-        codes: (n,) the true classes.
-        log_prior: (|S|,) of the shares of the classes among the images they learnt from.
-        level: of the interval.
+        patches: how the density of patches was read.
+        album: n images.
+        codes: (n,) their classes.
+        fold: (n,) as in `read`.
+        seed: of the attackers.
+        level: of the intervals.
     """
-    n = len(codes)
-    fold = stratified_folds(codes, _MIXED, generator_for("image scan", n))
-    mixed = cross_weighed(np.stack(list(told.values())), codes, log_prior, fold)
-    return information_of(mixed[np.arange(n), codes], level)
+    (member,) = patches.tried
+    learners: dict[str, Learner] = {_PATCHES: _Trained(member.paths[0])}
+    # Of fewer images attackers learn nothing, some of which are held out.
+    if np.bincount(codes[fold == NEVER], minlength=int(codes.max()) + 1).min() >= _LEAST_PER_CLASS:
+        learners |= {name: IMAGE_ATTACKERS[name](seed) for name in _ATTACKERS}
+    log_prior = np.log(np.bincount(codes) / len(codes))
+    with one_thread(len(codes)):
+        reading = read(
+            album, codes, list(learners.values()), fold=fold, log_prior=log_prior, drop=False
+        )
+    every = np.arange(len(reading.codes)), reading.codes
+    alone = {}
+    for name, tried in zip(learners, reading.tried, strict=True):
+        answers = tried.held_out[None]
+        believed = cross_weighed(answers, reading.codes, log_prior, reading.part)
+        alone[name] = information_of(believed[every], level)
+    return reading.information(level), alone
 
 
-def _side(density: Density) -> int:
-    if not isinstance(density.encoder, ImageEncoder):
-        raise LowtideError("the density is not one of images; fit TIDE(features=side) to images")
-    return density.encoder.grid.patch
+def _side(features: Any) -> int:
+    if not is_side(features):
+        raise LowtideError(
+            "X holds images: say what a patch is by its side in pixels, features=8 for example"
+        )
+    return int(features)
