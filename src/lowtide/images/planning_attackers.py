@@ -23,6 +23,7 @@ from scipy.special import log_softmax
 from lowtide.disclose.budget import Reading
 from lowtide.errors import LowtideError
 from lowtide.estimate import reader
+from lowtide.estimate.stack import mixed
 from lowtide.images.edges import Regression, edges_and_shades
 from lowtide.images.encoder import Images
 from lowtide.images.networks import averaged
@@ -132,7 +133,7 @@ def compose(raw: Tensor, standins: Tensor, shown: Tensor) -> Tensor:
 CELLS = 16  # places down and across; the coarse cells of the edges are 8
 _BINS = 9
 _FOLDS = 3
-_PENALTIES = (1e-4, 1e-3)  # inverse; so many show where a secret sits
+_PENALTIES = (3e-4, 3e-3)  # inverse; so many show where a secret sits
 _SIDES = (2, 3, 4)  # of tiles, in places
 _ORDERS = 6
 _BATCH = 128
@@ -173,13 +174,15 @@ class EdgeAttacker:
         self.seed = seed
         folds = min(_FOLDS, int(np.bincount(data.codes).min()))
         self.fold = stratified_folds(data.codes, folds, generator(seed, "edge folds"))
-        # Without a toll: what is not read would be planned to be shown.
         self.learner = Regression(seed, _sides, (mirror,), _PENALTIES, toll=0.0)
 
     def read(self, shown: Tensor) -> Reading:
         """How much the release that shows `shown` (h, w) tells."""
-        found = self._reading(self._rows(shown))
-        return Reading.of(found.held_out, self.data.codes, self.data.prior)
+        (member,) = self._reading(self._rows(shown)).tried
+        # By the weight that suits all images: what is not read would be planned to be shown.
+        weight = np.array([member.weight])
+        density = mixed(member.held_out[None], weight, np.log(self.data.prior))
+        return Reading.of(density, self.data.codes, self.data.prior)
 
     def where(self, shown: Tensor) -> Floats:
         """(h, w) nats that each pixel carries, averaged over random orders of hiding."""
@@ -189,7 +192,7 @@ class EdgeAttacker:
         live = (height @ shown.double().numpy() @ width.T).ravel() > _NOTHING
         total = np.zeros(CELLS**2)
         seen = np.zeros(CELLS**2)
-        member = self._reading(rows).tried[0]
+        (member,) = self._reading(rows).tried
         for k in range(len(member.paths)):
             model = member.fitted(k)
             weights = member.weight * model.weights

@@ -359,7 +359,7 @@ def _fit_passes(
     for turn in range(turns):
         # In memory: every network reads all of it.
         shown = np.concatenate([file.release.read(part) for part in file.parts()])
-        reader, reading = fit_reader(
+        reader, _ = fit_reader(
             shown,
             file.codes,
             file.fold,
@@ -370,9 +370,9 @@ def _fit_passes(
             tick=partial(_in_turn, tick, turn + 1, turns + 1),
             **how,
         )
+        told = reader.about(shown, file.fold, file.before)
         own = np.arange(len(file.codes)), file.codes
-        more = (reading.held_out - file.before)[own]  # than the rest of each image tells
-        if not reading.found or not is_clear(more):
+        if not is_clear((told - file.before)[own]):  # whole images tell no more than their rest
             break
         file.follow(reader, turn)
         readers.append(reader)

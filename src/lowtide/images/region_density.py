@@ -246,7 +246,7 @@ def fit_reader(
         if changed is not None and clean is not None:
             recognised = _recognise(album, changed, fold, edges)
         if recognised is not None:
-            seen_through = Regression(seed, seeming, mirror=(False,), penalties=(1.0,))
+            seen_through = Regression(seed, seeming, (False,), (1.0,), toll=0.0)
             learners.append(seen_through)
         reader = RegionReader(_nothing(), recognised, clean if recognised is not None else None)
         reading = read(
@@ -257,7 +257,8 @@ def fit_reader(
             log_prior=_log_shares(codes),
             tick=tick,
         )
-    return replace(reader, density=reading.cross_fitted), reading
+    # Not the null model where a gain is not evident: what is not read is not removed.
+    return replace(reader, density=reading.cross_fitted(evident=False)), reading
 
 
 def _recognise(album: Album, changed: Bools, fold: Ints, edges: Regression) -> CrossFitted | None:
@@ -268,7 +269,7 @@ def _recognise(album: Album, changed: Bools, fold: Ints, edges: Regression) -> C
     if min(codes.sum(), len(codes) - codes.sum()) < _RECOGNISED:
         return None
     reading = read(album, codes, [edges], fold=fold, log_prior=_log_shares(codes))
-    return reading.cross_fitted if reading.members else None
+    return reading.cross_fitted(evident=False)
 
 
 def _log_shares(codes: Ints) -> Floats:
