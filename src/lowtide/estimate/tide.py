@@ -41,7 +41,7 @@ class TIDE(Documented, TransformerMixin, BaseEstimator):  # type: ignore[misc]
             `hellinger` or `cross-entropy`.
         critic: `auto` mixes any-mask networks, logistic regression and boosted trees for dense
             rows, and takes a bag-of-terms critic for sparse ones, each against the null model g = 0
-            on held-out rows; of images, causal and any-mask convolutional networks. `masked` is the
+            on held-out rows; of images, any-mask convolutional networks. `masked` is the
             networks of dense rows alone.
         folds: how many folds the held-out choice uses; of images at most 3.
         max_steps: training steps of the neural critics; by default enough for a few thousand rows.
