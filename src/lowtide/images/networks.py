@@ -177,18 +177,6 @@ def train_network(
     net.cpu()
 
 
-def _paper_network(shape: tuple[int, int, int], classes: int) -> nn.Module:
-    from lowtide.images.convnets import paper_cnn
-
-    return paper_cnn(*shape, classes)
-
-
-def _small_network(shape: tuple[int, int, int], classes: int) -> nn.Module:
-    from lowtide.images.convnets import small_cnn
-
-    return small_cnn(shape[2], classes)
-
-
 def paper_network(shape: tuple[int, int, int], classes: int) -> nn.Module:
     """The paper's network, for images of a shape (height, width, channels)."""
     from lowtide.images.convnets import paper_cnn
