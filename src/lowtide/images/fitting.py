@@ -116,25 +116,21 @@ def fit_patches(
             tick=lambda done: bar(round(_PROGRESS * done)),
         )
     checkpoints.clear()
-    critic: Critic = Null(len(classes.labels), len(grid))
+    # Training ends when the step size has fallen to 0; it has settled if it was given the time it
+    # asks for.
+    asked = schedule_for(int(known.sum()), replace(options, steps=None), varied=varied)
+    critic = _averaged(reading) if reading.found else Null(len(classes.labels), len(grid))
     gains = reading.gains[reading.rows < len(fold)]  # of whole images
-    held_out = nothing_found(gains)
-    chosen = "null"
-    settled = True
-    if reading.found:
-        critic = _averaged(reading)
-        held_out = information_of(gains)
-        how = "augmented" if varied else "as they are"
-        chosen = f"images {how}: {reading.described()}"
-        # Training ends when the step size has fallen to 0; it has settled if it was given the time
-        # it asks for.
-        asked = schedule_for(int(known.sum()), replace(options, steps=None), varied=varied)
-        settled = schedule.steps >= asked.steps
-    gain = _training_gain(critic, album, codes, log_prior)
-    report = FitReport(chosen, settled, held_out, gain, dict(reading.judged))
-    return Density(
-        classes, grid.features, critic, options.trim, ImageEncoder(grid), report
-    ), reading
+    how = "augmented" if varied else "as they are"
+    report = FitReport(
+        f"images {how}: {reading.described()}" if reading.found else "null",
+        not reading.found or schedule.steps >= asked.steps,
+        information_of(gains) if reading.found else nothing_found(gains),
+        _training_gain(critic, album, codes, log_prior),
+        dict(reading.judged),
+    )
+    encoder = ImageEncoder(grid)
+    return Density(classes, grid.features, critic, options.trim, encoder, report), reading
 
 
 def _views(fold: Ints, grid: Grid, seed: int) -> tuple[Ints, Bools, Floats]:
