@@ -118,7 +118,7 @@ def test_the_report_has_the_bound_and_keeps_rare_cells_inside(people, tmp_path):
     page = (tmp_path / "report.html").read_text()
     assert "Against every attacker" in page
     cells = page[page.rindex("Rows shown alike") : page.index("k-anonymity")]
-    assert "keep inside" in cells
+    assert "do not publish" in cells
     assert "only one lives here" not in page
     assert (tmp_path / "figures" / "every-attacker.svg").exists()
 

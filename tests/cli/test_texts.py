@@ -174,7 +174,7 @@ def test_a_scan_finds_the_telling_words(place, scanned):
         assert set(first) == set(mine)
         assert all(entry["alone_nats"]["low"] > 0 for entry in found["terms"][beast][:4])
         assert f"beast = {beast}" in scanned.out
-    assert "keep them inside" in scanned.err
+    assert "do not publish them" in scanned.err
     assert {path.name for path in (place / "s-figures").iterdir()} == {"terms.svg"}
 
 

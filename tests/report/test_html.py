@@ -366,7 +366,7 @@ class TestWhoMayReadIt:
     def test_few_rows_stay_inside(self):
         enough, few = (report_of("t", "v", scan=a_scan(["age"], n=n)) for n in (FEWEST, FEWEST - 1))
         assert (enough.marks["leaks"].safe, few.marks["leaks"].safe) == (True, False)
-        assert "keep inside" in Page(render(few)).text.replace("“keep inside”", "")
+        assert "do not publish" in Page(render(few)).text.replace("“do not publish”", "")
         assert 'class="mark inside"' not in render(enough)
 
     def test_each_section_counts_its_own_rows(self):

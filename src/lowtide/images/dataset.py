@@ -342,12 +342,10 @@ def _view_redraw(plan: Plan, policy: RedrawRegion, private: str) -> PlanView:
 
 def _letters(marked: Bools, grid: Grid) -> list[str]:
     """Patches (m,) as a map of letters; nothing where a row has too many."""
+    if grid.across > _WIDEST:
+        return []
     cells = marked.reshape(grid.down, grid.across)
-    return (
-        ["".join("##" if cell else "··" for cell in row) for row in cells]
-        if grid.across <= _WIDEST
-        else []
-    )
+    return ["".join("##" if cell else "··" for cell in row) for row in cells]
 
 
 def check_layout(plan: Plan) -> None:

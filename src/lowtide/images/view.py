@@ -21,7 +21,7 @@ from lowtide.report.words import leaks_in_words
 from lowtide.splits import generator, some_rows
 from lowtide.types import Bools, Floats, Pixels
 
-# Images that an average image must rest on before it leaves the house. A number says little about
+# Images that an average image must rest on before it may be published. A number says little about
 # each of 20 rows, but an average image is thousands of numbers. Who has a face of GENKI-4K, 1,500
 # others for comparison and the average of n tells whether it is among the n: the area under the
 # curve is 0.98 for n = 20, 0.89 for 100 and 0.64 for 1,000.

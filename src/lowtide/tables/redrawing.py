@@ -380,7 +380,9 @@ def fit_redraw(
     rows = _Rows(coded, kept, codes, counts, secret, ids, folds_to_fit(codes, secret, seed), width)
     screen = Screen(coded, codes, secret, rows.fold, seed) if len(coded) > LOOKED_AT else None
     done: list[tuple[FeatureStep, ...]] = []
-    number = (passes or (1 if len(codes) > _MANY_ROWS else 2)) if width == 0 else 1
+    number = 1
+    if width == 0:
+        number = passes or (1 if len(codes) > _MANY_ROWS else 2)
     for turn in range(number):
         rows.begin()
         steps: list[FeatureStep] = []

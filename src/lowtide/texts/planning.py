@@ -112,7 +112,7 @@ class TermPlanner:
         counts: (n, m) sparse counts of the terms of planning texts.
         codes: (n,) their classes.
         prior: (|S|,) shares of the classes.
-        groups: (n,) texts of one group are one witness; `None` where each stands for itself.
+        groups: (n,) the texts of a group count as one observation; `None` where each does.
         turns: which texts order terms, and which texts of other groups read what is left; see
             `take_turns`.
         keep: (m,) terms that must be shown.

@@ -3,8 +3,8 @@ baseline.
 
 The interval of a term joins two errors: how far its own log-odds are known, by empirical Bayes from
 how often it was seen, and how much its conditional density varies over the texts it stands in.
-Texts of one group count as one witness: what a single writer always says tells of the writer, and
-little of others of the same class.
+The texts of a group count as one observation: what a single writer always says tells of the writer,
+and little of others of the same class.
 """
 
 from dataclasses import asdict, dataclass, field
@@ -102,7 +102,7 @@ class TextScan(Reported):
         "labels of the secret, and words of your texts"  # what the saved density has of the data
     )
     private: ClassVar[str] = (
-        "these tables hold words of your texts and labels of the secret: keep them inside"
+        "these tables hold words of your texts and labels of the secret: do not publish them"
     )
     information: Estimate
     table: TermTable

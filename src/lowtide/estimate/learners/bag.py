@@ -334,8 +334,8 @@ class Bag(Critic):
     def from_saved(cls, settings: dict[str, Any], tensors: dict[str, Array]) -> Bag:
         """Rebuild it."""
         one_of("weighting", settings["weighting"], tuple(WEIGHTINGS))
-        names = ("u", *_NETWORK, *(("e",) if "e" in tensors else ())) if "E" in tensors else ("u",)
-        weights = {name: tensors[name] for name in names}
+        known = ("u", *_NETWORK, "e") if "E" in tensors else ("u",)
+        weights = {name: tensors[name] for name in known if name in tensors}
         return cls(tensors["groups"], settings["weighting"], weights, int(settings["terms"]))
 
 
