@@ -5,9 +5,11 @@ import pyarrow as pa
 import pytest
 
 from exact_redraw import exact, fitted, sampled
-from lowtide.disclose.noise import KeyedNoise
+from lowtide.disclose.noise import KEY_BYTES, KeyedNoise, row_ids
 from lowtide.errors import LowtideError
 from lowtide.tables.counting import find
+from lowtide.tables.frequencies import Frequencies
+from lowtide.tables.row_folds import FOLDS, folds_of, folds_to_fit
 from lowtide.worlds import parity, rare_value, redundant_bit, xor
 from lowtide.worlds.release import ExactRelease
 
@@ -107,3 +109,19 @@ def test_a_table_released_in_batches_is_the_table_released_whole():
     ]
     assert changed.any(axis=0).all()
     assert pa.concat_tables([parts[2], parts[1], parts[3], parts[0]]).equals(whole)
+
+
+def test_rows_of_a_fold_that_no_reference_row_is_in_are_released():
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 2, (12, 6))
+    s = np.arange(12) % 2
+    seed = next(k for k in range(500) if folds_to_fit(x.astype(float), s, k).max() < FOLDS - 1)
+    policy = fitted(table(x), s, seed=seed)
+    assert len(policy.columns.passes[0][0].density.views) < FOLDS
+    codes = policy.codes(table(rng.integers(0, 2, (400, 6))))
+    secret = rng.integers(0, 2, 400)
+    assert folds_of(codes, secret, FOLDS, seed).max() == FOLDS - 1
+    counts = Frequencies(policy.columns.coded)
+    noise = KeyedNoise(bytes(KEY_BYTES))
+    done = policy.columns.release(codes, counts, secret, row_ids(np.arange(400), 400), noise)
+    assert done.codes.shape == codes.shape

@@ -70,7 +70,10 @@ class CrossFitted:
     log_prior: Floats
 
     def about(self, rows: Any, fold: Ints) -> Floats:
-        """`log p(s|x)/p(s)`, (n, |S|), of rows, by learners without the fold (n,) of each."""
+        """`log p(s|x)/p(s)`, (n, |S|), of rows, by learners without the fold (n,) of each.
+
+        Of a fold in which there was no row to learn from, any of them answer.
+        """
         total = np.zeros((len(fold), len(self.log_prior)))
         if not self.fitted:  # 0 to the last bit, which normalised zeros are not
             return total
@@ -78,7 +81,7 @@ class CrossFitted:
             mine = np.flatnonzero(fold == k)
             asked = rows[mine]
             for weight, fitted in zip(self.weights, self.fitted, strict=True):
-                total[mine] += weight * ask(fitted[int(k)], asked)
+                total[mine] += weight * ask(fitted[min(int(k), len(fitted) - 1)], asked)
         return normalise(total, self.log_prior)
 
 

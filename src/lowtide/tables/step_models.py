@@ -320,7 +320,9 @@ class StepLearner:
     ) -> Path | None:
         """Fit the model with the view of the fold that these rows leave out."""
         left_out = np.setdiff1d(np.arange(len(self.views)), rows.fold)
-        view = self.views[int(left_out[0]) if len(left_out) else 0]
+        if held is not None and len(held[0]):
+            left_out = held[0].fold
+        view = self.views[int(left_out[0])]
         lesson = Lesson(rows, codes, log_prior, self.seed % 2**31, held)
         return MODELS[self.name].learn(view, lesson)
 
