@@ -20,7 +20,7 @@ from lowtide.errors import note
 from lowtide.estimate import stack
 from lowtide.estimate.density import Density, Encoder, FitReport
 from lowtide.estimate.learners.additive import KINDS, AdditiveLearner
-from lowtide.estimate.learners.bag import WEIGHTINGS, Bag
+from lowtide.estimate.learners.bag import WEIGHTINGS, Bag, Weighting
 from lowtide.estimate.learners.base import Critic, Learner, Mixture, Null, Shown, normalise
 from lowtide.estimate.learners.network import Masked
 from lowtide.estimate.learners.networks import MANY_ROWS, NetworkLearner
@@ -459,7 +459,6 @@ def fit_sparse(
             " finer groups, or none"
         )
     rows = rows.tocsr()
-    terms = rows.shape[1]
     documents = Documents(rows, sides)
     if spelling is not None:
         terms = spelling.shape[0]
@@ -488,21 +487,10 @@ def fit_sparse(
         report = FitReport("null", True, reading.information(), 0.0, candidates)
         critic: Critic = Null(len(classes.labels), len(features))
     else:
-        parts = [
-            member.learner.fit(documents, s, asked["log_prior"], until=member.stage)
-            for member in reading.members
-        ]
-        bags = [
-            path.at(member.stage)
-            for path, member in zip(parts, reading.members, strict=True)
-            if path is not None
-        ]
-        columns = max(len(bag.groups) for bag in bags)  # where no bag reads runs, terms alone
-        weights = added(bags, [member.weight for member in reading.members], columns)
-        critic = Bag(features.groups[:columns], weighting, weights, terms)
-        rng = np.random.default_rng(options.seed)
-        some = some_rows(len(s), MANY_ROWS, rng)
-        g = normalise(critic.scores(rows[some][:, :columns]), asked["log_prior"])
+        bag = _bag_of_all(reading, documents, s, features, weighting)
+        some = some_rows(len(s), MANY_ROWS, np.random.default_rng(options.seed))
+        g = normalise(bag.scores(rows[some][:, : len(bag.groups)]), asked["log_prior"])
+        critic = bag
         report = FitReport(
             f"bag: {reading.described()}",
             reading.converged,
@@ -512,6 +500,22 @@ def fit_sparse(
         )
     Checkpoints(options.checkpoint).clear()
     return critic, report
+
+
+def _bag_of_all(
+    reading: Reading, documents: Documents, s: Ints, features: Features, weighting: Weighting
+) -> Bag:
+    """The learners that count, fitted to all rows and added up."""
+    bags: list[Bag] = []
+    weights: list[float] = []
+    for member in reading.members:
+        path = member.learner.fit(documents, s, reading.log_prior, until=member.stage)
+        if path is not None:
+            bags.append(path.at(member.stage))
+            weights.append(member.weight)
+    columns = max(len(bag.groups) for bag in bags)  # where no bag reads runs, terms alone
+    terms = documents.rows.shape[1]
+    return Bag(features.groups[:columns], weighting, added(bags, weights, columns), terms)
 
 
 def _folds_of_terms(s: Ints, groups: Ints, number: int, rng: np.random.Generator) -> Ints:

@@ -149,42 +149,38 @@ class Counted(StepModel):
     densities: Floats
 
     @classmethod
+    def points(cls, view: View, asked: Question) -> Ints:
+        """(n, …) what is counted."""
+        return view.points(asked)
+
+    @classmethod
     def learn(cls, view: View, lesson: Lesson) -> Path | None:
-        """Count the points of the candidates."""
-        points = view.points(lesson.asked)
+        """Count the classes of every point."""
+        points = cls.points(view, lesson.asked)
         return OneStage(cls(view, *count(points, lesson.codes, lesson.log_prior)))
 
     def scores(self, asked: Question) -> Floats:
         """(n, |S|)."""
-        return self.densities[find(self.known, self.view.points(asked))]
+        return self.densities[find(self.known, self.points(self.view, asked))]
 
 
-@dataclass(frozen=True, eq=False)
-class CountedTogether(StepModel):
-    """Densities of the candidates together with all that was released.
+class CountedTogether(Counted):
+    """Densities of the candidates together with all that was released."""
 
-    Attributes:
-        known: (k, …) combinations in lexicographic order.
-        densities: (k + 1, |S|); the last is that of all other combinations.
-    """
-
-    known: Ints
-    densities: Floats
+    @classmethod
+    def points(cls, view: View, asked: Question) -> Ints:
+        """(n, …) what is counted: combinations."""
+        return view.combinations(asked)
 
     @classmethod
     def learn(cls, view: View, lesson: Lesson) -> Path | None:
         """Count combinations, unless nothing was released or they seldom recur."""
         if not view.past:
             return None
-        combinations = view.combinations(lesson.asked)
-        known, densities = count(combinations, lesson.codes, lesson.log_prior)
-        if len(known) * _ROWS_OF_COMBINATION > len(lesson.codes):
+        different = len(np.unique(view.combinations(lesson.asked), axis=0))
+        if different * _ROWS_OF_COMBINATION > len(lesson.codes):
             return None
-        return OneStage(cls(view, known, densities))
-
-    def scores(self, asked: Question) -> Floats:
-        """(n, |S|)."""
-        return self.densities[find(self.known, self.view.combinations(asked))]
+        return super().learn(view, lesson)
 
 
 @dataclass(frozen=True, eq=False)
